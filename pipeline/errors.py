@@ -1,0 +1,81 @@
+"""What can go wrong around a lookup, one meaning a leaf.
+
+LookupStageError
+├── ConfigurationError      the stage cannot start like this
+├── LimitExceeded           a request asks for more than is allowed
+└── SearchError             a path got no answer
+    ├── SearchUnavailable   the engine or the embedder cannot be reached or is failing; trying again may help
+    ├── SearchTimeout       no answer in time; trying again may help
+    └── SearchRejected      the question itself was refused; trying again will not help
+
+The message of a `SearchError` goes into the published result: it says the same thing each time the same thing
+happens. What the engine said, with its hosts and times, belongs to `__cause__`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pipeline.model import ErrorCode, Problem
+
+
+class LookupStageError(Exception):
+    """Root of every error this product raises on purpose."""
+
+
+class ConfigurationError(LookupStageError):
+    """The stage cannot start: a setting, or what it points at, is not as it must be. One line."""
+
+
+class LimitExceeded(LookupStageError):
+    """A request asks for more than it may.
+
+    Attributes:
+        field: The request's field.
+        value: What it asked for.
+        allowed: What it may ask for.
+    """
+
+    def __init__(self, field: str, value: int, allowed: str) -> None:
+        super().__init__(f"{field} is {value}, allowed is {allowed}")
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+
+class SearchError(LookupStageError):
+    """A path got no answer.
+
+    Attributes:
+        code: The code in the result.
+        retryable: Whether the same question may be answered later.
+    """
+
+    code: ClassVar[ErrorCode]
+    retryable: ClassVar[bool]
+
+    @property
+    def problem(self) -> Problem:
+        """The error as the result shows it."""
+        return Problem(code=self.code, message=str(self))
+
+
+class SearchUnavailable(SearchError):
+    """The engine or the embedder cannot be reached, or is failing."""
+
+    code = "search_unavailable"
+    retryable = True
+
+
+class SearchTimeout(SearchError):
+    """The engine or the embedder did not answer in time."""
+
+    code = "search_timeout"
+    retryable = True
+
+
+class SearchRejected(SearchError):
+    """The engine or the embedder refused the question: a bad filter, a wrong dimension."""
+
+    code = "search_rejected"
+    retryable = False

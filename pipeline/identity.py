@@ -1,0 +1,168 @@
+"""Which chunk a hit is: the one key function that every layer uses.
+
+Two hits are the same evidence only when `candidate_of` gives both the same `evidence_key`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from pipeline.model import Candidate, Dropped, HitReason, SearchHit
+
+DOC_ID_FIELDS = ("docId", "doc_id")
+CHUNK_INDEX_FIELDS = ("chunkIndex", "chunk_index")
+
+T = TypeVar("T")
+
+
+def evidence_key(
+    *, doc_id: str | None, chunk_index: int | None, vector_id: str | None, source: str | None, content: str
+) -> str:
+    """Names a chunk.
+
+    Returns:
+        `{doc_id}#chunk-{chunk_index}` where both are known, else `vector:{vector_id}`, else `content:`
+        and 32 hexadecimal digits of SHA-256 over source, NUL and content.
+
+    Source: identity from metadata; the fallback to the vector id.
+    """
+    if doc_id is not None and chunk_index is not None:
+        return f"{doc_id}#chunk-{chunk_index}"
+    if vector_id is not None:
+        return f"vector:{vector_id}"
+    # A lone surrogate is not UTF-8, and must not keep a chunk from having a key.
+    text = f"{source or ''}\0{content}".encode("utf-8", "surrogatepass")
+    return f"content:{hashlib.sha256(text).hexdigest()[:32]}"
+
+
+def candidate_of(hit: SearchHit, *, query: int, rank: int) -> Candidate | Dropped:
+    """Reads a hit's identity out of its metadata.
+
+    Args:
+        hit: The hit as the port returned it.
+        query: Index of the query that found it, from 0.
+        rank: Its place in that query's hits, from 1.
+
+    Returns:
+        A candidate, or, where the content is blank or the score is not a finite number, why it is none.
+    """
+    metadata = metadata_object(hit.metadata)
+    doc_id = _first_usable(metadata, DOC_ID_FIELDS, usable_id)
+    chunk_index = _first_usable(metadata, CHUNK_INDEX_FIELDS, usable_index)
+    source = _text(metadata.get("source")) or doc_id
+    content = hit.content if isinstance(hit.content, str) else ""
+    key = evidence_key(
+        doc_id=doc_id,
+        chunk_index=chunk_index,
+        vector_id=_vector_id(hit.id),
+        source=source,
+        content=content,
+    )
+    score = _finite(hit.score)
+    if not content.strip():
+        return Dropped(document_id=key, reason="empty_content", query=query, rank=rank)
+    if score is None:
+        return Dropped(document_id=key, reason="invalid_score", query=query, rank=rank)
+    return Candidate(
+        evidence_key=key,
+        doc_id=doc_id,
+        chunk_index=chunk_index,
+        source=source,
+        title=_text(metadata.get("title")),
+        breadcrumb=_text(metadata.get("breadcrumb")),
+        content=content,
+        reason=HitReason(query=query, rank=rank, score=score),
+    )
+
+
+def metadata_object(metadata: Mapping[str, object] | str | None) -> Mapping[str, object]:
+    """Gives metadata as an object, whichever of its three forms it came in.
+
+    Text that is not the JSON of an object holds no metadata: the hit then has no document, and is not lost.
+    """
+    if isinstance(metadata, Mapping):
+        return metadata
+    if not isinstance(metadata, str):
+        return {}
+    try:
+        parsed = json.loads(metadata)
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def usable_id(value: object) -> str | None:
+    """Gives an id as text, or `None` where the value cannot be one.
+
+    A string that is not blank (stripped), an integer, or a float with an integral value: JSON parsers that
+    only know doubles turn 42 into 42.0. Booleans are no ids. Nothing else is changed about an id.
+    """
+    if isinstance(value, str):
+        return value.strip() or None
+    number = _integral(value)
+    return None if number is None else _decimal(number)
+
+
+def usable_index(value: object) -> int | None:
+    """Gives a chunk index, or `None` where the value cannot be one.
+
+    An integer ≥ 0, an integral float ≥ 0, or a string of ASCII digits; 0 is an index, booleans are none.
+    """
+    if isinstance(value, str):
+        if not (value.isascii() and value.isdigit()):
+            return None
+        try:
+            return int(value)
+        except ValueError:  # more digits than the interpreter converts
+            return None
+    number = _integral(value)
+    return number if number is not None and number >= 0 and _decimal(number) is not None else None
+
+
+def _first_usable(
+    metadata: Mapping[str, object], fields: tuple[str, ...], usable: Callable[[object], T | None]
+) -> T | None:
+    for field in fields:
+        value = usable(metadata.get(field))
+        if value is not None:
+            return value
+    return None
+
+
+def _vector_id(value: object) -> str | None:
+    """An engine's id as its exact text: 64-bit ids must survive, so floats are not taken for ids."""
+    return None if isinstance(value, float) else usable_id(value)
+
+
+def _integral(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return None
+
+
+def _decimal(number: int) -> str | None:
+    try:
+        return str(number)
+    except ValueError:  # more digits than the interpreter converts
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _finite(score: object) -> float | None:
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        return None
+    try:
+        return float(score) if math.isfinite(score) else None
+    except OverflowError:  # an integer too large for a float
+        return None

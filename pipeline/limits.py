@@ -1,0 +1,88 @@
+"""How a request's own widths and budgets meet the configured ones. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.errors import LimitExceeded
+from pipeline.model import Budget, Limits
+
+DEFAULT_RETRIEVE_K = 20
+DEFAULT_RETURN_N = 5
+
+
+def configured_widths(retrieve_k: int | None, return_n: int | None, top_k: int | None) -> tuple[int, int]:
+    """Gives recall width and return width; the legacy `top_k` stands in for whichever is absent.
+
+    Returns:
+        `(retrieve_k, return_n)`.
+
+    Source: `rag.retrieve-k`, `rag.return-n` and the fallback `rag.top-k`.
+    """
+    return (
+        _first(retrieve_k, top_k, DEFAULT_RETRIEVE_K),
+        _first(return_n, top_k, DEFAULT_RETURN_N),
+    )
+
+
+def override_limits(
+    configured: Limits,
+    *,
+    ceiling: int,
+    retrieve_k: int | None = None,
+    return_n: int | None = None,
+    max_chunks_per_document: int | None = None,
+) -> Limits:
+    """Applies a request's widths to the configured ones.
+
+    A request that narrows `retrieve_k` and says nothing of `return_n` gets at most as many blocks as it asks
+    for hits.
+
+    Args:
+        configured: The widths where the request names none.
+        ceiling: Upper bound of each of the request's widths.
+        retrieve_k: The request's recall width, at least 1.
+        return_n: The request's return width, at least 1.
+        max_chunks_per_document: The request's cap, at least 1.
+
+    Raises:
+        LimitExceeded: A width is over the ceiling, or `return_n` over `retrieve_k`.
+    """
+    widths = {
+        "retrieve_k": retrieve_k,
+        "return_n": return_n,
+        "max_chunks_per_document": max_chunks_per_document,
+    }
+    for field, value in widths.items():
+        if value is not None and value > ceiling:
+            raise LimitExceeded(field, value, f"at most {ceiling} (rag.max-retrieve-k)")
+    recall = _first(retrieve_k, configured.retrieve_k)
+    if return_n is not None and return_n > recall:
+        raise LimitExceeded("return_n", return_n, f"at most retrieve_k, which is {recall}")
+    return Limits(
+        retrieve_k=recall,
+        return_n=_first(return_n, min(configured.return_n, recall)),
+        max_chunks_per_document=_first(max_chunks_per_document, configured.max_chunks_per_document),
+    )
+
+
+def narrow_budget(
+    configured: Budget,
+    *,
+    max_items: int | None = None,
+    max_chars_per_item: int | None = None,
+    max_total_chars: int | None = None,
+) -> Budget:
+    """Applies a request's budget: whichever of the two is smaller holds."""
+    return replace(
+        configured,
+        max_items=min(configured.max_items, _first(max_items, configured.max_items)),
+        max_chars_per_item=min(
+            configured.max_chars_per_item, _first(max_chars_per_item, configured.max_chars_per_item)
+        ),
+        max_total_chars=min(configured.max_total_chars, _first(max_total_chars, configured.max_total_chars)),
+    )
+
+
+def _first(*values: int | None) -> int:
+    return next(value for value in values if value is not None)

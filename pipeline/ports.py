@@ -1,0 +1,73 @@
+"""What the pipeline needs from outside: a search and, unless requests bring vectors, an embedder.
+
+An adapter is anything with these methods; it inherits nothing. `tests/contracts` holds the suites that every
+adapter passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pipeline.model import SearchHit, SearchQuery, Vector
+
+
+class KnowledgeSearchPort(Protocol):
+    """Searches a knowledge base. Many searches run at once on one event loop."""
+
+    async def start(self) -> None:
+        """Connects and checks that searches can work, once, inside the running loop.
+
+        Raises:
+            ConfigurationError: One line saying what is missing or does not fit.
+        """
+
+    async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
+        """Finds what is nearest to a query.
+
+        Args:
+            query: Text, embedding, width and conditions.
+            timeout_s: Seconds in which to answer; the caller cancels the search when they are over.
+
+        Returns:
+            0 to `query.limit` hits, best first, each with a score of which higher is better. Every condition
+            holds of every hit: a row without the field is not a hit.
+
+        Raises:
+            SearchUnavailable: The engine cannot be reached or is failing.
+            SearchTimeout: The engine gave up in time.
+            SearchRejected: The engine refuses this question and will refuse it again.
+        """
+
+    async def close(self) -> None:
+        """Releases what `start` took. Called once, also after a `start` that failed."""
+
+
+class EmbeddingPort(Protocol):
+    """Turns texts into vectors. Many calls run at once on one event loop."""
+
+    async def start(self) -> None:
+        """Loads or connects, once, inside the running loop.
+
+        Raises:
+            ConfigurationError: One line saying what is missing or does not fit.
+        """
+
+    async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
+        """Embeds texts.
+
+        Args:
+            texts: 1 or more, none of them blank.
+            timeout_s: Seconds in which to answer.
+
+        Returns:
+            One vector a text, in order, all of one dimension.
+
+        Raises:
+            SearchUnavailable: The embedder cannot be reached or is failing.
+            SearchTimeout: The embedder gave up in time.
+            SearchRejected: The embedder refuses these texts and will refuse them again.
+        """
+
+    async def close(self) -> None:
+        """Releases what `start` took. Called once, also after a `start` that failed."""

@@ -1,0 +1,119 @@
+"""Loading settings so that what is wrong with them fits into one line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+
+from pipeline.errors import ConfigurationError
+from streams.setting_sources import (
+    CONFIG_FILE_VARIABLE,
+    environment_name,
+    environment_values,
+    file_values,
+    nested,
+    setting_keys,
+)
+from streams.settings import Settings
+from streams.validation import complaint
+
+MASK = "**********"
+
+
+def load(config_file: Path | None = None, overrides: Mapping[str, object] | None = None) -> Settings:
+    """Loads the settings from overrides, the environment and a file; the first that has a key wins.
+
+    Args:
+        config_file: A YAML file; `None` for the one that `LOOKUP_CONFIG` names, if any.
+        overrides: Values by key, such as `{"rag.retrieve-k": 30}`.
+
+    Raises:
+        ConfigurationError: One line that names the key, the value, where it came from and what is allowed.
+    """
+    if config_file is not None:
+        os.environ[CONFIG_FILE_VARIABLE] = str(config_file)
+    given = overrides or {}
+    for key in given:
+        if key not in setting_keys(Settings):
+            raise ConfigurationError(f"{key} is not a setting; `lookup-stage config` lists the keys")
+    try:
+        settings = Settings(**nested(given))
+    except ValidationError as error:
+        raise ConfigurationError("; ".join(_complaints(error, given))) from error
+    _check_widths(settings, given)
+    _check_sasl(settings)
+    return settings
+
+
+def origin(key: str, overrides: Mapping[str, object] | None = None) -> str:
+    """Says where a key's value comes from."""
+    keys = setting_keys(Settings)
+    if overrides and key in overrides:
+        return "command line"
+    if key in environment_values(keys):
+        return f"environment {environment_name(key)}"
+    if key in file_values(keys):
+        return os.environ[CONFIG_FILE_VARIABLE]
+    return "default"
+
+
+def effective(settings: Settings) -> dict[str, object]:
+    """Gives every key with its value; secrets are masked."""
+    values: dict[str, object] = {}
+    for key in setting_keys(Settings):
+        value: object = settings
+        for part in key.replace("-", "_").split("."):
+            value = getattr(value, part)
+        values[key] = MASK if isinstance(value, SecretStr) else value
+    return values
+
+
+def _complaints(error: ValidationError, overrides: Mapping[str, object]) -> list[str]:
+    keys = setting_keys(Settings)
+    lines = []
+    for detail in error.errors(include_url=False):
+        key = ".".join(str(part) for part in detail["loc"][:3]).replace("_", "-")
+        field = keys.get(key)
+        shown = MASK if field is not None and _is_secret(field) else repr(detail["input"])
+        lines.append(f"{key} = {shown} ({origin(key, overrides)}): {complaint(detail)}")
+    return lines
+
+
+def _is_secret(field: FieldInfo) -> bool:
+    return "SecretStr" in str(field.annotation)
+
+
+def _check_widths(settings: Settings, overrides: Mapping[str, object]) -> None:
+    limits, ceiling = settings.rag.limits, settings.rag.max_retrieve_k
+    recall = _width("rag.retrieve-k", limits.retrieve_k, settings.rag.retrieve_k, settings, overrides)
+    returned = _width("rag.return-n", limits.return_n, settings.rag.return_n, settings, overrides)
+    if limits.retrieve_k > ceiling:
+        raise ConfigurationError(
+            f"{recall} must not be greater than rag.max-retrieve-k = {ceiling}"
+            f" ({origin('rag.max-retrieve-k', overrides)})"
+        )
+    if limits.return_n > limits.retrieve_k:
+        raise ConfigurationError(f"{returned} must not be greater than {recall}")
+
+
+def _width(
+    key: str, value: int, configured: int | None, settings: Settings, overrides: Mapping[str, object]
+) -> str:
+    legacy = configured is None and settings.rag.top_k is not None
+    source = f"rag.top-k, {origin('rag.top-k', overrides)}" if legacy else origin(key, overrides)
+    return f"{key} = {value} ({source})"
+
+
+def _check_sasl(settings: Settings) -> None:
+    kafka = settings.kafka
+    if not kafka.security_protocol.startswith("SASL"):
+        return
+    for key, value in (("sasl-username", kafka.sasl_username), ("sasl-password", kafka.sasl_password)):
+        if value is None:
+            raise ConfigurationError(
+                f"kafka.{key} is not set: kafka.security-protocol = {kafka.security_protocol} needs it"
+            )

@@ -1,0 +1,117 @@
+"""Where settings come from: a YAML file with the specification's keys, and environment variables."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from pipeline.errors import ConfigurationError
+
+CONFIG_FILE_VARIABLE = "LOOKUP_CONFIG"
+
+
+class KeySource(PydanticBaseSettingsSource):
+    """A source of settings by key: `{"rag.retrieve-k": 20}`."""
+
+    def __init__(self, settings_cls: type[BaseSettings], values: Mapping[str, object]) -> None:
+        """Takes the values by key; every key is one of the settings'."""
+        super().__init__(settings_cls)
+        self._values = nested(values)
+
+    def get_field_value(
+        self,
+        field: FieldInfo,  # noqa: ARG002 - the base class's signature
+        field_name: str,
+    ) -> tuple[Any, str, bool]:
+        """Gives the value of one group of settings."""
+        return self._values.get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Gives all values, nested by group."""
+        return self._values
+
+
+def setting_keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Lists every key of a settings model with its field, in the order of declaration."""
+    return dict(_keys(model, ""))
+
+
+def environment_name(key: str) -> str:
+    """Gives a key's environment variable: `rag.retrieve-k` is `RAG_RETRIEVE_K`."""
+    return key.replace(".", "_").replace("-", "_").upper()
+
+
+def environment_values(keys: Iterable[str]) -> dict[str, object]:
+    """Reads the environment; an empty variable counts as absent."""
+    return {key: value for key in keys if (value := os.environ.get(environment_name(key)))}
+
+
+def file_values(keys: Iterable[str]) -> dict[str, object]:
+    """Reads the file that `LOOKUP_CONFIG` names, if it names one.
+
+    Raises:
+        ConfigurationError: The file cannot be read, is not a mapping, or has a key that is none.
+    """
+    name = os.environ.get(CONFIG_FILE_VARIABLE)
+    if not name:
+        return {}
+    try:
+        content = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{name}: cannot be read: {_one_line(error)}") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{name}: is not YAML: {_one_line(error)}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{name}: must be a mapping of keys, not {type(content).__name__}")
+    known = list(keys)
+    values = dict(_flattened(content, "", known))
+    for key in values:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; `lookup-stage config` lists the keys"
+            raise ConfigurationError(f"{name}: {key} is not a setting{hint}")
+    return values
+
+
+def nested(values: Mapping[str, object]) -> dict[str, Any]:
+    """Nests values by the parts of their keys, as the settings model has them."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *groups, leaf = key.replace("-", "_").split(".")
+        branch = tree
+        for group in groups:
+            branch = branch.setdefault(group, {})
+        branch[leaf] = value
+    return tree
+
+
+def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        key = prefix + name.replace("_", "-")
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _keys(field.annotation, f"{key}.")
+        else:
+            yield key, field
+
+
+def _flattened(content: Mapping[Any, Any], prefix: str, known: list[str]) -> Iterator[tuple[str, object]]:
+    for name, value in content.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and key not in known:
+            yield from _flattened(value, f"{key}.", known)
+        else:
+            yield key, value
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
