@@ -49,10 +49,12 @@ class SearchError(LookupStageError):
     Attributes:
         code: The code in the result.
         retryable: Whether the same question may be answered later.
+        attempts: How often it was asked, at least 1.
     """
 
     code: ClassVar[ErrorCode]
     retryable: ClassVar[bool]
+    attempts: int = 1
 
     @property
     def problem(self) -> Problem:

@@ -46,6 +46,10 @@ class KnowledgeSearchPort(Protocol):
 class EmbeddingPort(Protocol):
     """Turns texts into vectors. Many calls run at once on one event loop."""
 
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors; known once started."""
+
     async def start(self) -> None:
         """Loads or connects, once, inside the running loop.
 

@@ -1,0 +1,5 @@
+"""`python -m streams` is `lookup-stage`."""
+
+from streams.cli import main
+
+main()

@@ -1,0 +1,90 @@
+"""The Faust side: an app that loses nothing, its consumer, and the agent that hands events to the stage.
+
+Faust by itself acknowledges events that failed or did not decode. So topics carry raw bytes, nothing escapes
+the stage, and the stage acknowledges every event itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import faust
+from faust.transport.drivers.aiokafka import Consumer
+
+from streams.connection import broker_credentials, broker_urls
+from streams.in_flight import Partition
+from streams.records import ConsumedRecord
+from streams.settings import Settings
+from streams.stage import LookupStage
+
+COMMIT_INTERVAL_S = 1.0
+BUFFERED_EVENTS = 4_096
+
+
+def create_app(settings: Settings) -> faust.App:
+    """Makes the Faust app of a worker.
+
+    Raises:
+        ConfigurationError: A certificate or key file cannot be used.
+    """
+    kafka = settings.kafka
+    return faust.App(
+        kafka.group_id,
+        broker=broker_urls(kafka),
+        broker_credentials=broker_credentials(kafka),
+        broker_commit_interval=COMMIT_INTERVAL_S,
+        broker_session_timeout=kafka.session_timeout,
+        broker_heartbeat_interval=kafka.session_timeout / 3,
+        consumer_auto_offset_reset="earliest",
+        consumer_group_instance_id=kafka.group_instance_id,
+        stream_buffer_maxsize=BUFFERED_EVENTS,
+        # The stage drains within a time limit of its own; Faust's waiting has none.
+        stream_wait_empty=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        web_enabled=False,
+        producer_acks=-1,
+        autodiscover=False,
+        loghandlers=[],
+    )
+
+
+def attach_stage(app: faust.App, stage: LookupStage, settings: Settings) -> None:
+    """Lets an agent of the app feed the stage, and rebalances drain it."""
+    requests = app.topic(settings.kafka.topics.requests, key_serializer="raw", value_serializer="raw")
+
+    async def look_up(stream: faust.StreamT[bytes]) -> None:
+        async for event in stream.noack().events():
+            await stage.take(_record(event.message), event.ack)
+
+    app.agent(requests, concurrency=1, name="look_up")(look_up)
+    app.transport.Consumer = _draining_consumer(stage, settings.stage.drain_timeout)
+
+
+def _draining_consumer(stage: LookupStage, drain_timeout_s: float) -> type[Consumer]:
+    class DrainingConsumer(Consumer):
+        """Finishes and commits what is in work before partitions go to another worker."""
+
+        logger = Consumer.logger
+
+        async def on_partitions_revoked(self, revoked: set[Partition]) -> None:
+            # Faust forgets its acknowledgements first and commits second; this order spares the next owner
+            # everything that is already answered.
+            await stage.drain(drain_timeout_s)
+            await self.commit()
+            stage.resume(without=revoked)
+            await super().on_partitions_revoked(revoked)
+
+    return DrainingConsumer
+
+
+def _record(message: Any) -> ConsumedRecord:
+    return ConsumedRecord(
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        timestamp_ms=round((message.timestamp or 0) * 1_000),
+        key=message.key,
+        value=message.value,
+        headers=tuple(message.headers or ()),
+    )

@@ -1,0 +1,179 @@
+"""The composition root: the one place where settings become parts and parts are put together."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+from aiokafka import AIOKafkaProducer
+from pipeline.adapters.milvus_dense import MilvusCollection, MilvusDenseSearch
+from pipeline.embedders.openai_compatible import OpenAICompatibleEmbedder
+from pipeline.embedders.word_llama import WordLlamaEmbedder
+
+from pipeline.errors import ConfigurationError
+from pipeline.lookup import LookupPipeline
+from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
+from streams.answering import Answerer
+from streams.connection import client_arguments
+from streams.indexing import IndexReport, MilvusIndex, index_documents
+from streams.publishing import Publisher
+from streams.requests import RequestRules
+from streams.settings import EmbeddingSettings, Settings
+from streams.stage import LookupStage
+
+SearchFactory = Callable[[Settings], KnowledgeSearchPort]
+
+DEAD_LETTER_HEADROOM_BYTES = 64 * 1_024
+"""How much larger than a request its dead letter may be: the error's headers come on top."""
+
+
+@asynccontextmanager
+async def running_stage(settings: Settings) -> AsyncIterator[LookupStage]:
+    """Starts everything a stage needs but Faust, and stops it again.
+
+    Raises:
+        ConfigurationError: One line saying what the stage cannot start without.
+    """
+    async with running_embedder(settings.embedding) as embedder, running_search(settings, embedder) as search:
+        producer = create_producer(settings)
+        await producer.start()
+        try:
+            yield LookupStage(
+                Answerer(
+                    LookupPipeline(search, embedder),
+                    rules=_request_rules(settings, search),
+                    topics=settings.kafka.topics,
+                    timeout_s=settings.search.timeout,
+                ),
+                Publisher(producer, timeout_s=settings.stage.publish_timeout),
+                max_in_flight=settings.stage.max_in_flight,
+            )
+        finally:
+            await producer.stop()
+
+
+@asynccontextmanager
+async def running_embedder(embedding: EmbeddingSettings) -> AsyncIterator[EmbeddingPort | None]:
+    """Starts the configured embedder; `None` where requests bring vectors.
+
+    Raises:
+        ConfigurationError: One line saying why it cannot start.
+    """
+    embedder = _create_embedder(embedding)
+    if embedder is None:
+        yield None
+        return
+    try:
+        await embedder.start()
+        yield embedder
+    finally:
+        await embedder.close()
+
+
+@asynccontextmanager
+async def running_search(
+    settings: Settings, embedder: EmbeddingPort | None
+) -> AsyncIterator[KnowledgeSearchPort]:
+    """Starts the configured search port.
+
+    Raises:
+        ConfigurationError: One line saying why it cannot start.
+    """
+    search = _create_search(settings, embedder)
+    try:
+        await search.start()
+        yield search
+    finally:
+        await search.close()
+
+
+async def index_path(settings: Settings, path: Path, progress: Callable[[int, int], None]) -> IndexReport:
+    """Indexes a folder of Markdown or a JSON Lines file of chunks into the configured collection.
+
+    Args:
+        settings: The collection and the embedder.
+        path: What to index.
+        progress: Called with the number of chunks written and of all chunks.
+
+    Raises:
+        ConfigurationError: One line saying what is wrong with the path, the embedder or the collection.
+    """
+    async with running_embedder(settings.embedding) as embedder:
+        if embedder is None:
+            raise ConfigurationError("embedding.provider = none: indexing needs an embedder")
+        with MilvusIndex(milvus_collection(settings), dimension=embedder.dimension) as index:
+            return await index_documents(path, index, embedder, progress)
+
+
+def create_producer(settings: Settings) -> AIOKafkaProducer:
+    """Makes a producer that writes each record once and has every copy confirmed."""
+    kafka = settings.kafka
+    return AIOKafkaProducer(
+        **client_arguments(kafka),
+        acks="all",
+        enable_idempotence=True,
+        max_request_size=kafka.max_message_bytes + DEAD_LETTER_HEADROOM_BYTES,
+        request_timeout_ms=int(settings.stage.publish_timeout * 1_000),
+    )
+
+
+def milvus_collection(settings: Settings) -> MilvusCollection:
+    """Names the collection that the settings name."""
+    milvus = settings.milvus
+    return MilvusCollection(
+        uri=milvus.uri,
+        token=None if milvus.token is None else milvus.token.get_secret_value(),
+        database=milvus.database,
+        collection=milvus.collection,
+        id_field=milvus.id_field,
+        vector_field=milvus.vector_field,
+        content_field=milvus.content_field,
+        metadata_layout=milvus.metadata_layout,
+        metadata_field=milvus.metadata_field,
+        search_params=milvus.search_params,
+        ca_file=milvus.ca_file,
+    )
+
+
+def _create_embedder(embedding: EmbeddingSettings) -> EmbeddingPort | None:
+    if embedding.provider == "none":
+        return None
+    if embedding.provider == "wordllama":
+        return WordLlamaEmbedder()
+    return OpenAICompatibleEmbedder(
+        base_url=embedding.base_url,
+        model=embedding.model,
+        api_key=None if embedding.api_key is None else embedding.api_key.get_secret_value(),
+        batch_size=embedding.batch_size,
+    )
+
+
+def _create_search(settings: Settings, embedder: EmbeddingPort | None) -> KnowledgeSearchPort:
+    if settings.search.port == "milvus-dense":
+        return MilvusDenseSearch(
+            milvus_collection(settings), expected_dimension=None if embedder is None else embedder.dimension
+        )
+    return _load_factory(settings.search.port)(settings)
+
+
+def _load_factory(name: str) -> SearchFactory:
+    module, _, attribute = name.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"search.port = {name!r}: must be 'milvus-dense' or 'package.module:factory': {error}"
+        ) from error
+    return cast("SearchFactory", factory)
+
+
+def _request_rules(settings: Settings, search: KnowledgeSearchPort) -> RequestRules:
+    return RequestRules(
+        limits=settings.rag.limits,
+        max_width=settings.rag.max_retrieve_k,
+        budget=settings.projection.budget,
+        tenant_field=settings.rag.tenant_field,
+        dimension=search.dimension if isinstance(search, MilvusDenseSearch) else None,
+    )

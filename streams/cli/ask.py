@@ -1,0 +1,77 @@
+"""`lookup-stage ask`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from pipeline.errors import LookupStageError
+from streams.results import LookupResult
+from streams.settings import KafkaSettings
+
+ANSWERED = frozenset({"ok", "partial", "empty"})
+
+
+@click.command(epilog='Example: lookup-stage ask "What does the runbook say about a stuck consumer group?"')
+@click.argument("questions", nargs=-1, required=True, metavar='"QUESTION"...')
+@click.option("--request-id", help="Id of the request; made up where none is given.")
+@click.option("--return-n", type=int, help="Most evidence blocks.")
+@click.option("--retrieve-k", type=int, help="Most hits for each question.")
+@click.option("--max-chunks-per-document", type=int, help="Most blocks of one document.")
+@click.option("--tenant", help="Tenant whose documents are searched.")
+@click.option("--filter", "filter_json", metavar="JSON", help='Conditions, such as \'{"team": ["sre", "db"]}\'.')
+@click.option("--explain", is_flag=True, help="Say of every hit that was dropped why it was.")
+@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result's JSON.")
+@click.pass_obj
+def ask(
+    config_file: Path | None,
+    /,
+    questions: tuple[str, ...],
+    *,
+    filter_json: str | None,
+    timeout: float,
+    as_json: bool,
+    **fields: Any,
+) -> int:
+    """Sends one request and waits for its result; several questions are paths of one request.
+
+    Exits 1 where the result is `failed`, `expired` or `rejected`, or does not come in time.
+    """
+    from streams import configuration
+    from streams.cli.evidence import print_result
+    from streams.results import encode
+
+    request = {name: value for name, value in fields.items() if value not in (None, False)}
+    request["queries"] = list(questions)
+    if filter_json is not None:
+        request["filter"] = _parsed(filter_json)
+    result = asyncio.run(_ask(configuration.load(config_file).kafka, request, timeout))
+    if as_json:
+        click.echo(encode(result))
+    else:
+        print_result(" / ".join(questions), result)
+    return 0 if result.status in ANSWERED else 1
+
+
+async def _ask(kafka: KafkaSettings, request: dict[str, Any], timeout_s: float) -> LookupResult:
+    from streams.client import connected_client
+
+    async with connected_client(kafka) as client:
+        try:
+            return await client.look_up(request, timeout_s=timeout_s)
+        except TimeoutError:
+            raise LookupStageError(
+                f"no result within {timeout_s:g} s: is a worker running on {kafka.topics.requests}?"
+            ) from None
+
+
+def _parsed(filter_json: str) -> Any:
+    try:
+        return orjson.loads(filter_json)
+    except orjson.JSONDecodeError as error:
+        raise click.UsageError(f"--filter = {filter_json!r}: must be a JSON object: {error}") from error

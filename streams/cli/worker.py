@@ -1,0 +1,23 @@
+"""`lookup-stage worker`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+
+@click.command(epilog="Example: lookup-stage --config lookup-stage.yaml worker")
+@click.pass_obj
+def worker(config_file: Path | None) -> None:
+    """Answers requests from the requests topic until it is told to stop.
+
+    SIGTERM or SIGINT lets it finish what is in work within stage.drain-timeout; a second one ends it at once.
+    """
+    from streams import configuration, logs
+    from streams.worker import run_worker
+
+    settings = configuration.load(config_file)
+    logs.configure(settings.stage)
+    asyncio.run(run_worker(settings))

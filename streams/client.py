@@ -1,0 +1,114 @@
+"""A client for agents written in Python: send a request, await its result by request id."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from streams.connection import client_arguments
+from streams.records import Headers
+from streams.results import HEADER_REQUEST_ID, LookupResult, decode
+from streams.settings import KafkaSettings
+from streams.topics import require_topics
+
+
+class LookupClient:
+    """Sends requests and awaits their results. Made by `connected_client`."""
+
+    def __init__(self, producer: AIOKafkaProducer, consumer: AIOKafkaConsumer, *, requests_topic: str) -> None:
+        """Takes started clients; the consumer reads the results topic from its end."""
+        self._producer = producer
+        self._consumer = consumer
+        self._requests_topic = requests_topic
+        self._waiting: dict[str | None, asyncio.Future[LookupResult]] = {}
+
+    async def look_up(
+        self,
+        request: Mapping[str, Any],
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        timeout_s: float = 30.0,
+    ) -> LookupResult:
+        """Sends a request and awaits its result.
+
+        Args:
+            request: The request's fields; a `request_id` is made up where it has none.
+            key: Key of the request and of its result.
+            headers: Headers of the request.
+            timeout_s: Seconds to wait for the result.
+
+        Raises:
+            TimeoutError: No result came in time.
+            aiokafka.errors.KafkaError: The request could not be sent.
+        """
+        request_id = request.get("request_id") or str(uuid.uuid4())
+        body = orjson.dumps({**request, "request_id": request_id})
+        result = self._waiting[request_id] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._producer.send_and_wait(
+                    self._requests_topic, value=body, key=key, headers=list(headers)
+                )
+                return await result
+        finally:
+            del self._waiting[request_id]
+
+    async def receive(self) -> None:
+        """Hands results to those who wait for them, until it is cancelled."""
+        async for message in self._consumer:
+            waiting = self._waiting.get(_request_id(message.headers))
+            if waiting is None or waiting.done():
+                continue
+            try:
+                waiting.set_result(decode(message.value))
+            except ValueError as error:
+                waiting.set_exception(error)
+
+
+@asynccontextmanager
+async def connected_client(kafka: KafkaSettings) -> AsyncIterator[LookupClient]:
+    """Connects a client and disconnects it again.
+
+    Raises:
+        ConfigurationError: One line saying why the brokers or the topics cannot be reached.
+    """
+    requests, results = kafka.topics.requests, kafka.topics.results
+    partitions = await require_topics(kafka, (requests, results))
+    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", enable_idempotence=True)
+    consumer = AIOKafkaConsumer(**client_arguments(kafka), enable_auto_commit=False)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(producer.stop)
+        await producer.start()
+        stack.push_async_callback(consumer.stop)
+        await consumer.start()
+        await _read_from_end(consumer, [TopicPartition(results, n) for n in range(partitions[results])])
+        client = LookupClient(producer, consumer, requests_topic=requests)
+        receiving = asyncio.create_task(client.receive())
+        stack.push_async_callback(_cancelled, receiving)
+        yield client
+
+
+async def _read_from_end(consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -> None:
+    """Takes its places before the first request is sent, so that no result can come too early."""
+    consumer.assign(partitions)
+    for partition, offset in (await consumer.end_offsets(partitions)).items():
+        consumer.seek(partition, offset)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def _request_id(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+    for name, value in headers:
+        if name == HEADER_REQUEST_ID and value is not None:
+            return value.decode("utf-8", "replace")
+    return None

@@ -1,0 +1,64 @@
+"""Dead letters: requests that could not be answered with evidence, kept byte for byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from streams.records import ConsumedRecord, ProducedRecord
+
+Stage: TypeAlias = Literal["decode", "validate", "search", "publish"]
+
+ERROR_HEADER_PREFIX = "lookup.errors."
+MAX_MESSAGE_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a request is dead-lettered.
+
+    Attributes:
+        stage: Where it went wrong.
+        retryable: Whether sending it again may help.
+        error: The exception, with what was behind it as its cause.
+        attempts: How often it was tried, at least 1.
+    """
+
+    stage: Stage
+    retryable: bool
+    error: BaseException
+    attempts: int = 1
+
+
+def dead_letter_record(request: ConsumedRecord, failure: Failure, *, topic: str) -> ProducedRecord:
+    """Turns a request into its dead letter: key, value and headers untouched, then the error's headers."""
+    error_headers = {
+        "topic": request.topic,
+        "partition": request.partition,
+        "offset": request.offset,
+        "timestamp": request.timestamp_ms,
+        "stage": failure.stage,
+        "retryable": str(failure.retryable).lower(),
+        "exception.class.name": type(failure.error).__name__,
+        "exception.message": describe(failure.error),
+        "attempts": failure.attempts,
+    }
+    return ProducedRecord(
+        topic=topic,
+        key=request.key,
+        value=request.value,
+        headers=request.headers
+        + tuple(
+            (f"{ERROR_HEADER_PREFIX}{name}", str(value).encode("utf-8", "replace"))
+            for name, value in error_headers.items()
+        ),
+    )
+
+
+def describe(error: BaseException) -> str:
+    """Gives an error and what caused it as one line of at most 500 characters."""
+    text = str(error) or type(error).__name__
+    cause = error.__cause__
+    if cause is not None:
+        text = f"{text} (caused by {type(cause).__name__}: {cause})"
+    return " ".join(text.split())[:MAX_MESSAGE_CHARS]

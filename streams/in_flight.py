@@ -1,0 +1,123 @@
+"""Requests in work: bounded, and acknowledged per partition strictly in the order of their offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Coroutine, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+Partition = tuple[str, int]
+"""Topic and partition number; Kafka clients' own pairs are equal to it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Ticket:
+    acknowledge: Callable[[], object]
+    done: bool = False
+
+
+class InFlight:
+    """Runs the work of many requests at once and acknowledges what is finished.
+
+    Work may finish in any order. A request is acknowledged when it and every earlier request of its partition
+    have finished, so that the offset to commit never passes one that is still in work. Work that raises is
+    never acknowledged, and neither is anything after it. What belongs to revoked partitions is forgotten.
+    """
+
+    def __init__(self, limit: int, on_failure: Callable[[BaseException], None]) -> None:
+        """Takes the bound and what to do when work raises.
+
+        Args:
+            limit: Most requests in work at once, at least 1.
+            on_failure: Called with the exception; the worker must stop, for this offset cannot be passed.
+        """
+        self._places = asyncio.Semaphore(limit)
+        self._on_failure = on_failure
+        self._pending: defaultdict[Partition, deque[_Ticket]] = defaultdict(deque)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_of: dict[Hashable, asyncio.Task[None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def unacknowledged(self) -> dict[Partition, int]:
+        """Counts, per partition, the requests that were started and are not acknowledged."""
+        return {partition: len(tickets) for partition, tickets in self._pending.items() if tickets}
+
+    async def start(
+        self,
+        partition: Partition,
+        work: Callable[[], Coroutine[Any, Any, None]],
+        acknowledge: Callable[[], object],
+        *,
+        after: Hashable | None = None,
+    ) -> None:
+        """Starts work as soon as there is a place for it.
+
+        Args:
+            partition: Where the request was read; calls come in the order of its offsets.
+            work: Answers and publishes; when it returns, the request may be acknowledged.
+            acknowledge: Called once, when it may.
+            after: Work of one name starts only when the one before it has ended; `None` waits for nothing.
+        """
+        await self._places.acquire()
+        ticket = _Ticket(acknowledge)
+        self._pending[partition].append(ticket)
+        previous = None if after is None else self._last_of.get(after)
+        task = asyncio.create_task(work() if previous is None else _after(previous, work))
+        self._tasks.add(task)
+        if after is not None:
+            self._last_of[after] = task
+        task.add_done_callback(lambda task: self._ended(task, partition, ticket, after))
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Drops what is unacknowledged in partitions that another worker owns now."""
+        for partition in partitions:
+            self._pending.pop(partition, None)
+
+    async def drain(self, timeout_s: float) -> int:
+        """Waits for what is in work, then cancels what is left.
+
+        Args:
+            timeout_s: Seconds to wait.
+
+        Returns:
+            How many requests did not finish; they are not acknowledged.
+        """
+        if not self._tasks:
+            return 0
+        await asyncio.wait(self._tasks, timeout=timeout_s)
+        unfinished = {task for task in self._tasks if not task.done()}
+        for task in unfinished:
+            task.cancel()
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=1)
+        return len(unfinished)
+
+    def _ended(
+        self, task: asyncio.Task[None], partition: Partition, ticket: _Ticket, after: Hashable | None
+    ) -> None:
+        self._tasks.discard(task)
+        self._places.release()
+        if after is not None and self._last_of.get(after) is task:
+            del self._last_of[after]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._on_failure(error)
+            return
+        ticket.done = True
+        self._acknowledge(partition)
+
+    def _acknowledge(self, partition: Partition) -> None:
+        tickets = self._pending.get(partition)
+        while tickets and tickets[0].done:
+            tickets.popleft().acknowledge()
+
+
+async def _after(previous: asyncio.Task[None], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    await asyncio.wait([previous])
+    await work()

@@ -1,0 +1,49 @@
+"""Kafka records as plain values, so that everything but the edges works without a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+"""Header names and values in the record's order; names may repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumedRecord:
+    """A record as it was read.
+
+    Attributes:
+        topic: Topic it was read from.
+        partition: Partition it was read from.
+        offset: Its offset there.
+        timestamp_ms: Milliseconds since the epoch, as the topic keeps them.
+        key: Untouched bytes, or `None`.
+        value: Untouched bytes, or `None` for a tombstone.
+        headers: All of them, in order.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducedRecord:
+    """A record to be written.
+
+    Attributes:
+        topic: Topic it goes to.
+        key: Bytes, or `None`.
+        value: Bytes, or `None` for a tombstone.
+        headers: All of them, in order.
+    """
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers

@@ -1,0 +1,350 @@
+"""Requests: from the bytes on the topic to a valid lookup, or to words on why they are none."""
+
+from __future__ import annotations
+
+import json
+import re
+import reprlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias
+
+import orjson
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails
+
+from pipeline.errors import LimitExceeded
+from pipeline.limits import narrow_budget, override_limits
+from pipeline.model import Budget, Condition, Limits, Lookup, Scalar
+from streams.validation import complaint
+
+MAX_REQUEST_ID_CHARS = 200
+MAX_QUERIES = 8
+MAX_QUERY_CHARS = 8_192
+MAX_HINTS_BYTES = 16 * 1_024
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_FILTER_FIELD = re.compile(r"[\w.\-]{1,200}")
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+def _rfc3339(value: object) -> object:
+    if not (isinstance(value, str) and _RFC3339.fullmatch(value)):
+        raise ValueError("must be an RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")
+    return datetime.fromisoformat(value.upper())
+
+
+def _small(hints: Any) -> Any:
+    try:
+        size = len(orjson.dumps(hints))
+    except TypeError as error:
+        raise ValueError(f"must be JSON: {error}") from error
+    if size > MAX_HINTS_BYTES:
+        raise ValueError(f"must be at most {MAX_HINTS_BYTES} bytes of JSON, not {size}")
+    return hints
+
+
+def _filter(value: dict[str, Any]) -> dict[str, Any]:
+    for field, wanted in value.items():
+        if not _FILTER_FIELD.fullmatch(field):
+            raise ValueError(f"field names are 1 to 200 letters, digits, '_', '-' or '.', not {shown(field)}")
+        options = wanted if isinstance(wanted, list) else [wanted]
+        if not options or not all(isinstance(option, str | int | float) for option in options):
+            raise ValueError(
+                f"{field} must be a string, number, boolean or a list of at least one, not {shown(wanted)}"
+            )
+    return value
+
+
+Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
+Query: TypeAlias = Annotated[
+    StrictStr, Field(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(_not_blank)
+]
+Embedding: TypeAlias = Annotated[list[StrictFloat], Field(min_length=1)]
+
+
+class RequestedBudget(BaseModel):
+    """A budget narrower than the configured one."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    max_items: Count | None = None
+    max_chars_per_item: Count | None = None
+    max_total_chars: Count | None = None
+
+
+class LookupRequest(BaseModel):
+    """A question to the knowledge base, as agents send it. Unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+    request_id: Annotated[StrictStr, Field(min_length=1, max_length=MAX_REQUEST_ID_CHARS)]
+    query: Query | None = None
+    queries: Annotated[list[Query], Field(min_length=1, max_length=MAX_QUERIES)] | None = None
+    vector: Embedding | None = None
+    vectors: Annotated[list[Embedding], Field(min_length=1)] | None = None
+    retrieve_k: Count | None = None
+    return_n: Count | None = None
+    max_chunks_per_document: Count | None = None
+    filter: Annotated[dict[str, Any], AfterValidator(_filter)] | None = None
+    tenant: Annotated[StrictStr, Field(min_length=1), AfterValidator(_not_blank)] | None = None
+    budget: RequestedBudget | None = None
+    expires_at: Annotated[AwareDatetime, BeforeValidator(_rfc3339)] | None = None
+    explain: StrictBool = False
+    hints: Annotated[Any, AfterValidator(_small)] = None
+
+    @property
+    def all_queries(self) -> tuple[str, ...]:
+        """The queries, in whichever of the two fields they came."""
+        return tuple(self.queries or ()) if self.query is None else (self.query,)
+
+    @property
+    def all_vectors(self) -> tuple[tuple[float, ...], ...] | None:
+        """The embeddings, in whichever of the two fields they came."""
+        if self.vector is not None:
+            return (tuple(self.vector),)
+        return None if self.vectors is None else tuple(tuple(vector) for vector in self.vectors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldProblem:
+    """What is wrong with one field of a request.
+
+    Attributes:
+        field: Its name, with `.` before a key and `[n]` around an index inside it.
+        value: What it holds, shortened.
+        problem: What is allowed.
+    """
+
+    field: str
+    value: str
+    problem: str
+
+
+class RequestUnreadable(Exception):
+    """No request id can be read from a value: there is nobody to answer."""
+
+
+class RequestInvalid(Exception):
+    """A request with a readable id is not valid.
+
+    Attributes:
+        request_id: Whom to answer.
+        problems: At least one.
+    """
+
+    def __init__(self, request_id: str, problems: Iterable[FieldProblem]) -> None:
+        self.request_id = request_id
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{p.field} = {p.value}: {p.problem}" for p in self.problems))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRules:
+    """What is asked of requests beyond their form, and what stands where they are silent.
+
+    Attributes:
+        limits: The widths where a request names none.
+        max_width: Upper bound of a request's widths.
+        budget: The widest budget.
+        tenant_field: Metadata field that must equal the request's tenant, if tenants are kept apart.
+        dimension: Length of the collection's vectors, if known.
+    """
+
+    limits: Limits
+    max_width: int
+    budget: Budget
+    tenant_field: str | None
+    dimension: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedRequest:
+    """A value from which a request id could be read.
+
+    Attributes:
+        request_id: Whom to answer.
+        body: The object, not validated.
+        flaw: Why the value is JSON for lenient parsers only, `None` where it is JSON.
+    """
+
+    request_id: str
+    body: dict[str, Any]
+    flaw: str | None
+
+
+def decode(value: bytes | None) -> DecodedRequest:
+    """Reads a value as a JSON object with a request id.
+
+    A value that only lenient parsers take (NaN, lone surrogates, very large numbers) is read all the same
+    where it gives a request id: it will be rejected, but the agent gets an answer.
+
+    Raises:
+        RequestUnreadable: It is a tombstone, not UTF-8, not JSON, not an object, or has no request id.
+    """
+    if value is None:
+        raise RequestUnreadable("the value is null")
+    flaw = None
+    try:
+        body = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        flaw = str(error)
+        body = _lenient(value)
+    if not isinstance(body, dict):
+        raise RequestUnreadable(f"the value is not a JSON object but {type(body).__name__}")
+    request_id = body.get("request_id")
+    if not isinstance(request_id, str) or not request_id or not _is_utf8(request_id):
+        raise RequestUnreadable(f"request_id must be a string that is not empty, not {shown(request_id)}")
+    return DecodedRequest(request_id=request_id, body=body, flaw=flaw)
+
+
+def validate(decoded: DecodedRequest) -> LookupRequest:
+    """Checks the form of a request.
+
+    Raises:
+        RequestInvalid: Every field that is wrong is named; `request` where it is the JSON itself.
+    """
+    try:
+        request = LookupRequest.model_validate(decoded.body)
+    except ValidationError as error:
+        problems = [_problem(detail) for detail in error.errors(include_url=False)]
+        raise RequestInvalid(decoded.request_id, problems) from error
+    problems = list(_form_problems(request))
+    if decoded.flaw is not None:
+        problems.append(
+            FieldProblem(field="request", value="the value", problem=f"must be JSON: {decoded.flaw}")
+        )
+    if problems:
+        raise RequestInvalid(decoded.request_id, problems)
+    return request
+
+
+def to_lookup(request: LookupRequest, rules: RequestRules) -> Lookup:
+    """Fills in the defaults of a request and holds it to the rules.
+
+    Raises:
+        RequestInvalid: A width is over its bound, a tenant is missing, or a vector has another dimension.
+    """
+    problems = [*_tenant_problems(request, rules), *_dimension_problems(request, rules)]
+    limits = rules.limits
+    try:
+        limits = override_limits(
+            rules.limits,
+            ceiling=rules.max_width,
+            retrieve_k=request.retrieve_k,
+            return_n=request.return_n,
+            max_chunks_per_document=request.max_chunks_per_document,
+        )
+    except LimitExceeded as error:
+        problems.append(
+            FieldProblem(field=error.field, value=str(error.value), problem=f"must be {error.allowed}")
+        )
+    if problems:
+        raise RequestInvalid(request.request_id, problems)
+    budget = request.budget or RequestedBudget()
+    return Lookup(
+        queries=request.all_queries,
+        vectors=request.all_vectors,
+        limits=limits,
+        budget=narrow_budget(rules.budget, **budget.model_dump()),
+        conditions=_conditions(request, rules),
+    )
+
+
+def shown(value: object) -> str:
+    """Gives a value as a person should see it in an error: at most about 80 characters."""
+    return _REPR.repr(value)
+
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
+_REPR.maxlist = _REPR.maxdict = 4
+
+
+def _lenient(value: bytes) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise RequestUnreadable(f"the value is not JSON: {' '.join(str(error).split())[:200]}") from error
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _problem(detail: ErrorDetails) -> FieldProblem:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"])
+    return FieldProblem(
+        field=path.removeprefix(".") or "request", value=shown(detail["input"]), problem=complaint(detail)
+    )
+
+
+def _form_problems(request: LookupRequest) -> Iterator[FieldProblem]:
+    if request.query is None and request.queries is None:
+        yield FieldProblem(field="query", value="None", problem="query or queries must be given")
+    if request.query is not None and request.queries is not None:
+        yield FieldProblem(
+            field="queries", value=shown(request.queries), problem="must not be given beside query"
+        )
+    if request.vector is not None and request.vectors is not None:
+        yield FieldProblem(
+            field="vectors",
+            value=f"{len(request.vectors)} vectors",
+            problem="must not be given beside vector",
+        )
+    vectors, queries = request.all_vectors, request.all_queries
+    if vectors is not None and len(vectors) != len(queries):
+        yield FieldProblem(
+            field="vectors" if request.vector is None else "vector",
+            value=f"{len(vectors)} vectors",
+            problem=f"must be one for each query, of which there are {len(queries)}",
+        )
+
+
+def _tenant_problems(request: LookupRequest, rules: RequestRules) -> list[FieldProblem]:
+    if rules.tenant_field is None or request.tenant is not None:
+        return []
+    return [FieldProblem(field="tenant", value="None", problem="must be given: tenants are kept apart here")]
+
+
+def _dimension_problems(request: LookupRequest, rules: RequestRules) -> list[FieldProblem]:
+    if rules.dimension is None:
+        return []
+    return [
+        FieldProblem(
+            field="vector" if request.vector is not None else f"vectors[{index}]",
+            value=f"{len(vector)} numbers",
+            problem=f"must have {rules.dimension} numbers, as the collection's vectors have",
+        )
+        for index, vector in enumerate(request.all_vectors or ())
+        if len(vector) != rules.dimension
+    ]
+
+
+def _conditions(request: LookupRequest, rules: RequestRules) -> tuple[Condition, ...]:
+    tenant: tuple[Condition, ...] = ()
+    if rules.tenant_field is not None and request.tenant is not None:
+        tenant = (Condition(field=rules.tenant_field, any_of=(request.tenant,)),)
+    wanted: dict[str, Scalar | list[Scalar]] = request.filter or {}
+    return tenant + tuple(
+        Condition(field=field, any_of=tuple(value) if isinstance(value, list) else (value,))
+        for field, value in wanted.items()
+    )

@@ -1,0 +1,112 @@
+"""Results: what agents read from the results topic."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+import orjson
+from pydantic import TypeAdapter
+
+from pipeline.model import Dropped, Evidence, Ledger, Limits, PathReport, Problem
+from streams.records import ConsumedRecord, ProducedRecord
+from streams.requests import FieldProblem
+
+ResultStatus: TypeAlias = Literal["ok", "empty", "partial", "failed", "expired", "rejected"]
+
+HEADER_REQUEST_ID = "lookup-request-id"
+HEADER_STATUS = "lookup-status"
+COPIED_HEADERS = frozenset({"correlation_id", "traceparent", "tracestate"})
+
+EMPTY_LEDGER = Ledger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """What is wrong with a request.
+
+    Attributes:
+        message: One sentence.
+        fields: Every field that is wrong, at least one.
+    """
+
+    code: Literal["invalid_request"] = "invalid_request"
+    message: str
+    fields: tuple[FieldProblem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupResult:
+    """The answer to a request: a pure function of request, hits and configuration.
+
+    Attributes:
+        request_id: The request's own.
+        status: How it went.
+        evidence: In rank order.
+        paths: One report a query; none where nothing was searched.
+        ledger: What became of every hit; it balances.
+        limits: The widths in force, `None` for a rejected request.
+        error: Why it was rejected or failed.
+        hints: The request's own, echoed.
+        dropped: Every hit that is not in the evidence; left out of the JSON unless asked for with `explain`.
+    """
+
+    request_id: str
+    status: ResultStatus
+    evidence: tuple[Evidence, ...] = ()
+    paths: tuple[PathReport, ...] = ()
+    ledger: Ledger = EMPTY_LEDGER
+    limits: Limits | None = None
+    error: Problem | Rejection | None = None
+    hints: Any = None
+    dropped: tuple[Dropped, ...] | None = None
+
+
+_RESULT = TypeAdapter(LookupResult)
+
+
+def encode(result: LookupResult) -> bytes:
+    """Gives a result as JSON; equal results give equal bytes."""
+    body: dict[str, Any] = {
+        "request_id": result.request_id,
+        "status": result.status,
+        "evidence": result.evidence,
+        "paths": result.paths,
+        "ledger": result.ledger,
+    }
+    if result.dropped is not None:
+        body["dropped"] = result.dropped
+    body |= {"limits": result.limits, "error": result.error, "hints": result.hints}
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        # Integers over 64 bits and lone surrogates, which a port may bring, must not cost the answer.
+        text = json.dumps(body, default=asdict, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
+
+
+def decode(value: bytes) -> LookupResult:
+    """Reads a result from the results topic.
+
+    Raises:
+        ValueError: It is not the JSON of a result.
+    """
+    return _RESULT.validate_json(value)
+
+
+def result_record(
+    request: ConsumedRecord, *, topic: str, request_id: str, status: ResultStatus, value: bytes
+) -> ProducedRecord:
+    """Addresses a result: the request's key, or its id where it has none, and the headers agents look at."""
+    return ProducedRecord(
+        topic=topic,
+        key=request_id.encode() if request.key is None else request.key,
+        value=value,
+        headers=(
+            ("content-type", b"application/json"),
+            (HEADER_REQUEST_ID, request_id.encode()),
+            (HEADER_STATUS, status.encode()),
+            *((name, content) for name, content in request.headers if name in COPIED_HEADERS),
+        ),
+    )

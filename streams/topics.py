@@ -1,0 +1,112 @@
+"""The stage's topics: what is there, and creating what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, for_code
+
+from pipeline.errors import ConfigurationError
+from streams.connection import admin_client
+from streams.settings import KafkaSettings
+
+CREATE_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """One of the stage's topics on the brokers.
+
+    Attributes:
+        name: Its name.
+        partitions: How many it has, 0 where it does not exist.
+        created: Whether it was made just now.
+        note: What differs from what was asked for, or an empty string.
+    """
+
+    name: str
+    partitions: int
+    created: bool
+    note: str
+
+
+async def require_topics(kafka: KafkaSettings, names: Sequence[str]) -> dict[str, int]:
+    """Checks that the brokers answer and that topics exist.
+
+    Returns:
+        The number of partitions of each topic on the brokers.
+
+    Raises:
+        ConfigurationError: One line saying what is not there.
+    """
+    async with admin_client(kafka) as client:
+        existing = await _partition_counts(client)
+    missing = [name for name in names if name not in existing]
+    if missing:
+        raise ConfigurationError(
+            f"kafka.bootstrap-servers = {kafka.bootstrap_servers}: there is no topic {', '.join(missing)};"
+            " `lookup-stage topics` creates what is missing"
+        )
+    return existing
+
+
+async def ensure_topics(
+    kafka: KafkaSettings, *, partitions: int, replication: int, dry_run: bool
+) -> Sequence[TopicState]:
+    """Creates the topics that are missing and reports those that differ.
+
+    Args:
+        kafka: Names and brokers.
+        partitions: Partitions of a topic that is created.
+        replication: Copies of a topic that is created.
+        dry_run: Create nothing.
+
+    Raises:
+        ConfigurationError: One line saying why the brokers cannot be reached or refuse.
+    """
+    async with admin_client(kafka) as client:
+        existing = await _partition_counts(client)
+        missing = [name for name in worker_topics(kafka) if name not in existing]
+        if missing and not dry_run:
+            await _create(client, missing, partitions=partitions, replication=replication)
+    return [
+        _state(name, existing.get(name, 0), partitions, created=name in missing and not dry_run)
+        for name in worker_topics(kafka)
+    ]
+
+
+def worker_topics(kafka: KafkaSettings) -> tuple[str, ...]:
+    """Names the topics that the worker reads or writes."""
+    return (kafka.topics.requests, kafka.topics.results, kafka.topics.dead_letters)
+
+
+async def _partition_counts(client: AIOKafkaAdminClient) -> dict[str, int]:
+    names = await client.list_topics()
+    return {topic["topic"]: len(topic["partitions"]) for topic in await client.describe_topics(sorted(names))}
+
+
+async def _create(
+    client: AIOKafkaAdminClient, names: Sequence[str], *, partitions: int, replication: int
+) -> None:
+    wanted = [NewTopic(name, partitions, replication) for name in names]
+    try:
+        async with asyncio.timeout(CREATE_TIMEOUT_S):
+            response = await client.create_topics(wanted)
+    except (KafkaError, TimeoutError) as error:
+        raise ConfigurationError(f"topics {', '.join(names)} cannot be created: {error}") from error
+    for name, code, *message in response.topic_errors:
+        if code:
+            reason = message[0] if message and message[0] else for_code(code).__name__
+            raise ConfigurationError(f"topic {name} cannot be created: {reason}")
+
+
+def _state(name: str, existing: int, partitions: int, *, created: bool) -> TopicState:
+    if created:
+        return TopicState(name=name, partitions=partitions, created=True, note="")
+    if not existing:
+        return TopicState(name=name, partitions=0, created=False, note="is missing")
+    note = "" if existing == partitions else f"has {existing} partitions, not {partitions}"
+    return TopicState(name=name, partitions=existing, created=False, note=note)

@@ -1,0 +1,103 @@
+"""Running a worker: start, stop on signals within the drain time, and an exit code that tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from typing import Any
+
+import faust
+import structlog
+
+from pipeline.errors import LookupStageError
+from streams.agents import attach_stage, create_app
+from streams.bootstrap import running_stage
+from streams.settings import Settings
+from streams.stage import LookupStage
+from streams.topics import require_topics, worker_topics
+
+log = structlog.get_logger(__name__)
+
+STOP_TIMEOUT_S = 10.0
+"""Seconds for leaving the group and closing connections, after the drain."""
+
+
+class WorkerFailed(LookupStageError):
+    """The worker cannot go on without losing requests: it must be started again."""
+
+
+async def run_worker(settings: Settings) -> None:
+    """Runs a worker until it is told to stop.
+
+    The first SIGTERM or SIGINT drains it; the second ends the process at once.
+
+    Raises:
+        ConfigurationError: One line saying what the worker cannot start without.
+        WorkerFailed: Requests could not be answered; nothing unanswered was acknowledged.
+    """
+    stopping = _stop_on_signals()
+    await require_topics(settings.kafka, worker_topics(settings.kafka))
+    async with running_stage(settings) as stage:
+        app = create_app(settings)
+        attach_stage(app, stage, settings)
+        worker = _EmbeddedWorker(
+            app, override_logging=False, redirect_stdouts=False, quiet=True, daemon=False
+        )
+        try:
+            await worker.start()
+            log.info("worker_ready", group=settings.kafka.group_id, topic=settings.kafka.topics.requests)
+            error = await _first_of(stopping, stage, worker)
+            await stage.drain(settings.stage.drain_timeout)
+            if error is None:
+                await app.consumer.commit()
+        finally:
+            await _stop(worker)
+        if error is not None:
+            raise WorkerFailed(f"the worker stopped: {type(error).__name__}: {error}") from error
+    log.info("worker_stopped")
+
+
+class _EmbeddedWorker(faust.Worker):
+    """A Faust worker inside our own command: signals and process title are not its business."""
+
+    def install_signal_handlers(self) -> None:
+        """Leaves signals to `run_worker`."""
+
+    def _setproctitle(self, info: str, *, ident: str = "") -> None:
+        """Leaves the process title alone."""
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stopping = asyncio.Event()
+
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(1)
+        log.info("worker_stopping")
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    return stopping
+
+
+async def _first_of(
+    stopping: asyncio.Event, stage: LookupStage, worker: faust.Worker
+) -> BaseException | None:
+    """Waits for a signal, a failure of the stage, or a crash of Faust."""
+    crashed = asyncio.ensure_future(worker.wait_until_stopped())
+    stopped = asyncio.ensure_future(stopping.wait())
+    reasons: set[asyncio.Future[Any]] = {crashed, stopped, stage.failed}
+    await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
+    for waiting in (crashed, stopped):
+        waiting.cancel()
+    if stage.failed.done():
+        return stage.failed.result()
+    return None if stopping.is_set() else worker.crash_reason
+
+
+async def _stop(worker: faust.Worker) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(worker.stop(), STOP_TIMEOUT_S)
