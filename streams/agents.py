@@ -6,14 +6,14 @@ the stage, and the stage acknowledges every event itself.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import faust
-from faust.transport.drivers.aiokafka import Consumer
+from faust.transport.drivers.aiokafka import Consumer, Transport
+from faust.types import TP
 
 from streams.connection import broker_credentials, broker_urls
-from streams.in_flight import Partition
-from streams.records import ConsumedRecord
+from streams.records import ConsumedRecord, consumed_record
 from streams.settings import Settings
 from streams.stage import LookupStage
 
@@ -54,20 +54,20 @@ def attach_stage(app: faust.App, stage: LookupStage, settings: Settings) -> None
     requests = app.topic(settings.kafka.topics.requests, key_serializer="raw", value_serializer="raw")
 
     async def look_up(stream: faust.StreamT[bytes]) -> None:
-        async for event in stream.noack().events():
+        async for event in cast("faust.Stream[bytes]", stream).noack().events():
             await stage.take(_record(event.message), event.ack)
 
     app.agent(requests, concurrency=1, name="look_up")(look_up)
-    app.transport.Consumer = _draining_consumer(stage, settings.stage.drain_timeout)
+    app.transport = _draining_transport(app, stage, settings.stage.drain_timeout)
 
 
-def _draining_consumer(stage: LookupStage, drain_timeout_s: float) -> type[Consumer]:
+def _draining_transport(app: faust.App, stage: LookupStage, drain_timeout_s: float) -> Transport:
     class DrainingConsumer(Consumer):
         """Finishes and commits what is in work before partitions go to another worker."""
 
         logger = Consumer.logger
 
-        async def on_partitions_revoked(self, revoked: set[Partition]) -> None:
+        async def on_partitions_revoked(self, revoked: set[TP]) -> None:
             # Faust forgets its acknowledgements first and commits second; this order spares the next owner
             # everything that is already answered.
             await stage.drain(drain_timeout_s)
@@ -75,16 +75,14 @@ def _draining_consumer(stage: LookupStage, drain_timeout_s: float) -> type[Consu
             stage.resume(without=revoked)
             await super().on_partitions_revoked(revoked)
 
-    return DrainingConsumer
+    class DrainingTransport(Transport):
+        """Faust's transport with that consumer."""
+
+        Consumer = DrainingConsumer
+
+    return DrainingTransport(app.conf.broker_consumer, app)
 
 
 def _record(message: Any) -> ConsumedRecord:
-    return ConsumedRecord(
-        topic=message.topic,
-        partition=message.partition,
-        offset=message.offset,
-        timestamp_ms=round((message.timestamp or 0) * 1_000),
-        key=message.key,
-        value=message.value,
-        headers=tuple(message.headers or ()),
-    )
+    # Faust keeps a message's time in seconds.
+    return consumed_record(message, timestamp_ms=round((message.timestamp or 0) * 1_000))

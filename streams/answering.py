@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -22,7 +22,7 @@ from streams.requests import (
     to_lookup,
     validate,
 )
-from streams.results import LookupResult, Rejection, encode, result_record
+from streams.results import LookupResult, Rejection, result_record
 from streams.settings import TopicSettings
 
 log = structlog.get_logger(__name__)
@@ -37,12 +37,19 @@ class Answer:
         dead_letter: The request itself, where it could not be answered with evidence.
         request_id: Whom the result is for, or `None`.
         status: The result's status, or `None`.
+        search_errors: Why paths of the lookup failed.
     """
 
     result: ProducedRecord | None
     dead_letter: ProducedRecord | None
     request_id: str | None
     status: str | None
+    search_errors: tuple[Exception, ...] = ()
+
+    @property
+    def can_be_retried(self) -> bool:
+        """Whether asking the same later may give evidence."""
+        return any(isinstance(error, SearchError) and error.retryable for error in self.search_errors)
 
 
 class Answerer:
@@ -78,39 +85,38 @@ class Answerer:
             decoded = decode(record.value)
         except RequestUnreadable as error:
             return self._answer(record, None, Failure(stage="decode", retryable=False, error=error))
+        request_id = decoded.request_id
         try:
-            return await self._look_up(record, validate(decoded))
+            request = validate(decoded)
+            lookup = to_lookup(request, self._rules)
+            del decoded  # a body of many megabytes must not wait for the search
+            return await self._look_up(record, request, lookup)
         except RequestInvalid as error:
             rejection = Rejection(message="the request is not valid", fields=error.problems)
             return self._answer(
                 record,
-                LookupResult(request_id=decoded.request_id, status="rejected", error=rejection),
+                LookupResult(request_id=request_id, status="rejected", error=rejection),
                 Failure(stage="validate", retryable=False, error=error),
             )
         except Exception as error:
             log.exception("request_failed", partition=record.partition, offset=record.offset)
-            return self._answer(
-                record,
-                LookupResult(request_id=decoded.request_id, status="failed", error=INTERNAL),
-                Failure(stage="search", retryable=False, error=error),
+            return self._failed(
+                record, request_id, INTERNAL, Failure(stage="search", retryable=False, error=error)
             )
 
     def too_large(self, record: ConsumedRecord, answer: Answer, error: Exception) -> Answer:
-        """Answers instead of a result that is larger than the brokers take."""
-        if answer.request_id is None:
-            raise error
-        size = 0 if answer.result is None else len(answer.result.value or b"")
-        problem = Problem(
-            code="internal", message=f"the result has {size} bytes, which is more than the brokers take"
-        )
-        return self._answer(
-            record,
-            LookupResult(request_id=answer.request_id, status="failed", error=problem),
-            Failure(stage="publish", retryable=False, error=error),
-        )
+        """Answers instead of a result that is larger than the brokers take.
 
-    async def _look_up(self, record: ConsumedRecord, request: LookupRequest) -> Answer:
-        lookup = to_lookup(request, self._rules)
+        Args:
+            record: The request.
+            answer: The answer that cannot be published; it has a result.
+            error: Why it cannot.
+        """
+        problem = Problem(code="internal", message=str(error))
+        failure = Failure(stage="publish", retryable=False, error=error)
+        return self._failed(record, answer.request_id or "", problem, failure)
+
+    async def _look_up(self, record: ConsumedRecord, request: LookupRequest, lookup: Lookup) -> Answer:
         timeout_s = self._timeout_s
         if request.expires_at is not None:
             timeout_s = min(timeout_s, request.expires_at.timestamp() - self._now())
@@ -121,24 +127,23 @@ class Answerer:
             if not isinstance(error, SearchError):
                 log.error("search_failed_unforeseen", offset=record.offset, exc_info=error)
         failure = _search_failure(answered.failures[0]) if answered.outcome.status == "failed" else None
-        return self._answer(record, _result(request, lookup, answered.outcome), failure)
+        answer = self._answer(record, _result(request, lookup, answered.outcome), failure)
+        return replace(answer, search_errors=answered.failures)
+
+    def _failed(self, record: ConsumedRecord, request_id: str, problem: Problem, failure: Failure) -> Answer:
+        return self._answer(
+            record, LookupResult(request_id=request_id, status="failed", error=problem), failure
+        )
 
     def _answer(self, record: ConsumedRecord, result: LookupResult | None, failure: Failure | None) -> Answer:
+        topics = self._topics
         return Answer(
-            request_id=None if result is None else result.request_id,
-            status=None if result is None else result.status,
-            result=None
-            if result is None
-            else result_record(
-                record,
-                topic=self._topics.results,
-                request_id=result.request_id,
-                status=result.status,
-                value=encode(result),
-            ),
+            result=None if result is None else result_record(record, result, topic=topics.results),
             dead_letter=None
             if failure is None
-            else dead_letter_record(record, failure, topic=self._topics.dead_letters),
+            else dead_letter_record(record, failure, topic=topics.dead_letters),
+            request_id=None if result is None else result.request_id,
+            status=None if result is None else result.status,
         )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import cast
 
 from aiokafka import AIOKafkaProducer
+
 from pipeline.adapters.milvus_dense import MilvusCollection, MilvusDenseSearch
+from pipeline.adapters.resilient import Resilience, ResilientEmbedder, ResilientSearch, RetryPolicy
+from pipeline.circuit import CircuitBreaker
 from pipeline.embedders.openai_compatible import OpenAICompatibleEmbedder
 from pipeline.embedders.word_llama import WordLlamaEmbedder
-
 from pipeline.errors import ConfigurationError
 from pipeline.lookup import LookupPipeline
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
@@ -20,13 +23,11 @@ from streams.connection import client_arguments
 from streams.indexing import IndexReport, MilvusIndex, index_documents
 from streams.publishing import Publisher
 from streams.requests import RequestRules
-from streams.settings import EmbeddingSettings, Settings
-from streams.stage import LookupStage
+from streams.settings import EmbeddingSettings, Settings, StageSettings
+from streams.stage import LookupStage, StagePolicy
+from streams.topics import max_record_bytes
 
 SearchFactory = Callable[[Settings], KnowledgeSearchPort]
-
-DEAD_LETTER_HEADROOM_BYTES = 64 * 1_024
-"""How much larger than a request its dead letter may be: the error's headers come on top."""
 
 
 @asynccontextmanager
@@ -36,22 +37,34 @@ async def running_stage(settings: Settings) -> AsyncIterator[LookupStage]:
     Raises:
         ConfigurationError: One line saying what the stage cannot start without.
     """
-    async with running_embedder(settings.embedding) as embedder, running_search(settings, embedder) as search:
-        producer = create_producer(settings)
+    topics = settings.kafka.topics
+    circuits = [_circuit(settings), _circuit(settings)]
+    embedding, searching = (Resilience(_retry_policy(settings), circuit) for circuit in circuits)
+    async with AsyncExitStack() as stack:
+        embedder = await stack.enter_async_context(running_embedder(settings.embedding))
+        search = await stack.enter_async_context(running_search(settings, embedder))
+        max_bytes = await max_record_bytes(settings.kafka, (topics.results, topics.dead_letters))
+        producer = _create_producer(settings, max_request_bytes=max(max_bytes.values()))
+        stack.push_async_callback(producer.stop)
         await producer.start()
-        try:
-            yield LookupStage(
-                Answerer(
-                    LookupPipeline(search, embedder),
-                    rules=_request_rules(settings, search),
-                    topics=settings.kafka.topics,
-                    timeout_s=settings.search.timeout,
+        yield LookupStage(
+            Answerer(
+                LookupPipeline(
+                    ResilientSearch(search, searching),
+                    None if embedder is None else ResilientEmbedder(embedder, embedding),
                 ),
-                Publisher(producer, timeout_s=settings.stage.publish_timeout),
-                max_in_flight=settings.stage.max_in_flight,
-            )
-        finally:
-            await producer.stop()
+                rules=_request_rules(settings, search),
+                topics=topics,
+                timeout_s=settings.search.timeout,
+            ),
+            Publisher(
+                producer,
+                timeout_s=settings.stage.publish_timeout,
+                max_bytes=max_bytes,
+            ),
+            _stage_policy(settings.stage),
+            circuits=circuits,
+        )
 
 
 @asynccontextmanager
@@ -103,20 +116,8 @@ async def index_path(settings: Settings, path: Path, progress: Callable[[int, in
     async with running_embedder(settings.embedding) as embedder:
         if embedder is None:
             raise ConfigurationError("embedding.provider = none: indexing needs an embedder")
-        with MilvusIndex(milvus_collection(settings), dimension=embedder.dimension) as index:
+        async with MilvusIndex(milvus_collection(settings), dimension=embedder.dimension) as index:
             return await index_documents(path, index, embedder, progress)
-
-
-def create_producer(settings: Settings) -> AIOKafkaProducer:
-    """Makes a producer that writes each record once and has every copy confirmed."""
-    kafka = settings.kafka
-    return AIOKafkaProducer(
-        **client_arguments(kafka),
-        acks="all",
-        enable_idempotence=True,
-        max_request_size=kafka.max_message_bytes + DEAD_LETTER_HEADROOM_BYTES,
-        request_timeout_ms=int(settings.stage.publish_timeout * 1_000),
-    )
 
 
 def milvus_collection(settings: Settings) -> MilvusCollection:
@@ -156,6 +157,37 @@ def _create_search(settings: Settings, embedder: EmbeddingPort | None) -> Knowle
             milvus_collection(settings), expected_dimension=None if embedder is None else embedder.dimension
         )
     return _load_factory(settings.search.port)(settings)
+
+
+def _create_producer(settings: Settings, *, max_request_bytes: int) -> AIOKafkaProducer:
+    """Makes a producer that writes each record once and has every copy confirmed."""
+    return AIOKafkaProducer(
+        **client_arguments(settings.kafka),
+        acks="all",
+        enable_idempotence=True,
+        max_request_size=max_request_bytes,
+        request_timeout_ms=int(settings.stage.publish_timeout * 1_000),
+    )
+
+
+def _circuit(settings: Settings) -> CircuitBreaker:
+    return CircuitBreaker(
+        failure_threshold=settings.search.circuit_failures,
+        probe_interval_s=settings.search.circuit_probe_interval,
+    )
+
+
+def _retry_policy(settings: Settings) -> RetryPolicy:
+    return RetryPolicy(attempts=settings.search.attempts, attempt_timeout_s=settings.search.attempt_timeout)
+
+
+def _stage_policy(stage: StageSettings) -> StagePolicy:
+    return StagePolicy(
+        max_in_flight=stage.max_in_flight,
+        ordering=stage.ordering,
+        waits_for_search=stage.when_search_is_down == "wait",
+        max_dead_letters_per_minute=stage.max_dead_letters_per_minute,
+    )
 
 
 def _load_factory(name: str) -> SearchFactory:

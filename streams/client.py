@@ -21,7 +21,9 @@ from streams.topics import require_topics
 class LookupClient:
     """Sends requests and awaits their results. Made by `connected_client`."""
 
-    def __init__(self, producer: AIOKafkaProducer, consumer: AIOKafkaConsumer, *, requests_topic: str) -> None:
+    def __init__(
+        self, producer: AIOKafkaProducer, consumer: AIOKafkaConsumer, *, requests_topic: str
+    ) -> None:
         """Takes started clients; the consumer reads the results topic from its end."""
         self._producer = producer
         self._consumer = consumer
@@ -50,7 +52,8 @@ class LookupClient:
         """
         request_id = request.get("request_id") or str(uuid.uuid4())
         body = orjson.dumps({**request, "request_id": request_id})
-        result = self._waiting[request_id] = asyncio.get_running_loop().create_future()
+        result: asyncio.Future[LookupResult] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = result
         try:
             async with asyncio.timeout(timeout_s):
                 await self._producer.send_and_wait(

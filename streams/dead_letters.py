@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from pipeline.errors import LookupStageError
 from streams.records import ConsumedRecord, ProducedRecord
 
 Stage: TypeAlias = Literal["decode", "validate", "search", "publish"]
 
 ERROR_HEADER_PREFIX = "lookup.errors."
 MAX_MESSAGE_CHARS = 500
+SECONDS_PER_MINUTE = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,34 @@ class Failure:
     retryable: bool
     error: BaseException
     attempts: int = 1
+
+
+class TooManyDeadLetters(LookupStageError):
+    """So many requests cannot be answered that the fault is more likely here: a person should look."""
+
+
+class DeadLetterLimit:
+    """Stops a worker before a bad deployment drains the requests topic into the dead letters."""
+
+    def __init__(self, per_minute: int) -> None:
+        """Takes the most dead letters in any minute, at least 1."""
+        self._per_minute = per_minute
+        self._times: deque[float] = deque(maxlen=per_minute)
+
+    def count(self, now_s: float) -> None:
+        """Counts one dead letter.
+
+        Args:
+            now_s: Seconds of a clock that only goes forward.
+
+        Raises:
+            TooManyDeadLetters: It is one too many.
+        """
+        if len(self._times) == self._per_minute and now_s - self._times[0] < SECONDS_PER_MINUTE:
+            raise TooManyDeadLetters(
+                f"more than stage.max-dead-letters-per-minute = {self._per_minute} dead letters in a minute"
+            )
+        self._times.append(now_s)
 
 
 def dead_letter_record(request: ConsumedRecord, failure: Failure, *, topic: str) -> ProducedRecord:

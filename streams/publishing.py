@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import MessageSizeTooLargeError
 
 from streams.records import ProducedRecord
+
+RECORD_OVERHEAD_BYTES = 256
+"""More than a batch and a record of its own add to key, value and headers."""
 
 
 class RecordTooLarge(Exception):
@@ -18,25 +20,40 @@ class RecordTooLarge(Exception):
 class Publisher:
     """Writes records with an idempotent producer and `acks=all`."""
 
-    def __init__(self, producer: AIOKafkaProducer, *, timeout_s: float) -> None:
-        """Takes a started producer and the seconds in which the brokers must confirm."""
+    def __init__(self, producer: AIOKafkaProducer, *, timeout_s: float, max_bytes: Mapping[str, int]) -> None:
+        """Takes what it writes with.
+
+        Args:
+            producer: Started, idempotent, with `acks=all`.
+            timeout_s: Seconds in which the brokers must confirm.
+            max_bytes: Largest record of each topic. A record that the brokers refuse would break the
+                producer's sequence, so it must not be sent.
+        """
         self._producer = producer
         self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+
+    def check_size(self, record: ProducedRecord) -> None:
+        """Checks that the brokers will take a record.
+
+        Raises:
+            RecordTooLarge: They will not.
+        """
+        size = _size(record)
+        allowed = self._max_bytes[record.topic]
+        if size > allowed:
+            raise RecordTooLarge(f"the record has {size} bytes, {record.topic} takes {allowed}")
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
         """Writes records and waits until every one is confirmed.
 
         Raises:
-            RecordTooLarge: One of them is larger than the brokers take.
             TimeoutError: The brokers did not confirm in time.
             aiokafka.errors.KafkaError: The brokers refused one of them.
         """
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                confirmations = [await self._send(record) for record in records]
-                await asyncio.gather(*confirmations)
-        except MessageSizeTooLargeError as error:
-            raise RecordTooLarge(str(error)) from error
+        async with asyncio.timeout(self._timeout_s):
+            confirmations = [await self._send(record) for record in records]
+            await asyncio.gather(*confirmations)
 
     async def _send(self, record: ProducedRecord) -> asyncio.Future[object]:
         headers = list(record.headers)
@@ -58,3 +75,8 @@ class Publisher:
             batch, record.topic, partition=min(partitions)
         )
         return sent
+
+
+def _size(record: ProducedRecord) -> int:
+    headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES

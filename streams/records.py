@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Header names and values in the record's order; names may repeat."""
@@ -47,3 +47,16 @@ class ProducedRecord:
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+
+def consumed_record(message: Any, *, timestamp_ms: int) -> ConsumedRecord:
+    """Takes over a message of a Kafka client; they differ only in how they keep its time."""
+    return ConsumedRecord(
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        timestamp_ms=timestamp_ms,
+        key=message.key,
+        value=message.value,
+        headers=tuple(message.headers or ()),
+    )

@@ -95,18 +95,17 @@ def decode(value: bytes) -> LookupResult:
     return _RESULT.validate_json(value)
 
 
-def result_record(
-    request: ConsumedRecord, *, topic: str, request_id: str, status: ResultStatus, value: bytes
-) -> ProducedRecord:
+def result_record(request: ConsumedRecord, result: LookupResult, *, topic: str) -> ProducedRecord:
     """Addresses a result: the request's key, or its id where it has none, and the headers agents look at."""
+    request_id = result.request_id.encode()
     return ProducedRecord(
         topic=topic,
-        key=request_id.encode() if request.key is None else request.key,
-        value=value,
+        key=request_id if request.key is None else request.key,
+        value=encode(result),
         headers=(
             ("content-type", b"application/json"),
-            (HEADER_REQUEST_ID, request_id.encode()),
-            (HEADER_STATUS, status.encode()),
+            (HEADER_REQUEST_ID, request_id),
+            (HEADER_STATUS, result.status.encode()),
             *((name, content) for name, content in request.headers if name in COPIED_HEADERS),
         ),
     )

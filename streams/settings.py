@@ -100,6 +100,12 @@ class SearchSettings(Group):
     timeout: Seconds = Field(
         default=10.0, description="seconds for embedding and searching, retries included"
     )
+    attempt_timeout: Seconds = Field(default=3.0, description="seconds for one try")
+    attempts: Count = Field(default=3, description="most tries of a search that is unavailable or too slow")
+    circuit_failures: Count = Field(default=5, description="failures in a row after which it counts as down")
+    circuit_probe_interval: Seconds = Field(
+        default=1.0, description="seconds between probes while it is down"
+    )
 
 
 class TopicSettings(Group):
@@ -145,7 +151,6 @@ class KafkaSettings(Group):
     session_timeout: Seconds = Field(
         default=10.0, description="seconds after which a silent worker loses its partitions"
     )
-    max_message_bytes: Count = Field(default=1_000_000, description="largest message the brokers take")
 
 
 class MilvusSettings(Group):
@@ -187,6 +192,17 @@ class EmbeddingSettings(Group):
 class StageSettings(Group):
     """The worker."""
 
+    ordering: Literal["none", "key", "partition"] = Field(
+        default="none",
+        description="whose requests are answered in order: nobody's, one key's, one partition's",
+    )
+    when_search_is_down: Literal["answer", "wait"] = Field(
+        default="answer", description="`answer` with `failed` at once, or `wait` until it is back"
+    )
+    max_dead_letters_per_minute: Count = Field(
+        default=1_000,
+        description="dead letters that trying again cannot help, after which the worker stops",
+    )
     max_in_flight: Count = Field(default=128, description="most requests in work at once")
     drain_timeout: Seconds = Field(
         default=15.0, description="seconds to finish what is in flight before leaving"

@@ -3,35 +3,78 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import structlog
 
+from pipeline.circuit import CircuitBreaker
+from pipeline.errors import SearchUnavailable
 from streams.answering import Answer, Answerer
+from streams.dead_letters import DeadLetterLimit
 from streams.in_flight import InFlight, Partition
 from streams.publishing import Publisher, RecordTooLarge
 from streams.records import ConsumedRecord
 
 log = structlog.get_logger(__name__)
 
+Ordering: TypeAlias = Literal["none", "key", "partition"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePolicy:
+    """How the stage treats many requests and outages.
+
+    Attributes:
+        max_in_flight: Most requests in work at once.
+        ordering: Whose requests are answered one after the other.
+        waits_for_search: Whether requests wait for a search that is down, instead of failing.
+        max_dead_letters_per_minute: Of those that trying again cannot help.
+    """
+
+    max_in_flight: int
+    ordering: Ordering = "none"
+    waits_for_search: bool = False
+    max_dead_letters_per_minute: int = 1_000
+
 
 class LookupStage:
-    """Answers requests as they come, each acknowledged only after its answer is confirmed."""
+    """Answers requests as they come, each acknowledged only after its answer is confirmed.
 
-    def __init__(self, answerer: Answerer, publisher: Publisher, *, max_in_flight: int) -> None:
-        """Takes its parts and the bound on requests in work."""
+    Attributes:
+        failed: Done, with the reason, when requests can no longer be answered: the worker must stop.
+    """
+
+    def __init__(
+        self,
+        answerer: Answerer,
+        publisher: Publisher,
+        policy: StagePolicy,
+        *,
+        circuits: Sequence[CircuitBreaker] = (),
+    ) -> None:
+        """Takes its parts; `circuits` are those of the search and the embedder."""
         self._answerer = answerer
         self._publisher = publisher
-        self._in_flight = InFlight(max_in_flight, self._failed)
+        self._policy = policy
+        self._circuits = circuits
+        self._in_flight = InFlight(policy.max_in_flight, self._fail)
+        self._dead_letters = DeadLetterLimit(policy.max_dead_letters_per_minute)
         self._open = asyncio.Event()
         self._open.set()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     async def take(self, record: ConsumedRecord, acknowledge: Callable[[], object]) -> None:
-        """Starts work on a record; waits while too many are in work or the stage is draining."""
+        """Starts work on a record; waits while too many are in work or the stage is draining or paused."""
+        if self._policy.waits_for_search:
+            await self._search_is_up()
         await self._open.wait()
         await self._in_flight.start(
-            (record.topic, record.partition), lambda: self._process(record), acknowledge
+            (record.topic, record.partition),
+            lambda: self._process(record),
+            acknowledge,
+            after=self._order_of(record),
         )
 
     async def drain(self, timeout_s: float) -> None:
@@ -52,15 +95,48 @@ class LookupStage:
 
     async def _process(self, record: ConsumedRecord) -> None:
         answer = await self._answerer.answer(record)
-        try:
-            await self._publish(answer)
-        except RecordTooLarge as error:
-            await self._publish(self._answerer.too_large(record, answer, error))
+        while self._policy.waits_for_search and self._search_was_down(answer):
+            await self._search_is_up()
+            answer = await self._answerer.answer(record)
+        await self._publish(self._within_size(record, answer))
 
     async def _publish(self, answer: Answer) -> None:
+        if answer.dead_letter is not None and not answer.can_be_retried:
+            self._dead_letters.count(asyncio.get_running_loop().time())
         records = (answer.result, answer.dead_letter)
         await self._publisher.publish([record for record in records if record is not None])
 
-    def _failed(self, error: BaseException) -> None:
+    def _within_size(self, record: ConsumedRecord, answer: Answer) -> Answer:
+        if answer.result is not None:
+            try:
+                self._publisher.check_size(answer.result)
+            except RecordTooLarge as error:
+                answer = self._answerer.too_large(record, answer, error)
+        if answer.dead_letter is not None:
+            try:
+                self._publisher.check_size(answer.dead_letter)
+            except RecordTooLarge:
+                if answer.result is None:
+                    raise
+                log.exception("dead_letter_too_large", partition=record.partition, offset=record.offset)
+                answer = replace(answer, dead_letter=None)
+        return answer
+
+    def _search_was_down(self, answer: Answer) -> bool:
+        if any(isinstance(error, SearchUnavailable) for error in answer.search_errors):
+            return True
+        down = any(circuit.state != "closed" for circuit in self._circuits)
+        return down and answer.can_be_retried
+
+    async def _search_is_up(self) -> None:
+        for circuit in self._circuits:
+            await circuit.passable()
+
+    def _order_of(self, record: ConsumedRecord) -> Hashable | None:
+        if self._policy.ordering == "key":
+            return record.key
+        return record.partition if self._policy.ordering == "partition" else None
+
+    def _fail(self, error: BaseException) -> None:
         if not self.failed.done():
             self.failed.set_result(error)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 
 from pipeline.errors import ConfigurationError
@@ -14,6 +15,10 @@ from streams.connection import admin_client
 from streams.settings import KafkaSettings
 
 CREATE_TIMEOUT_S = 30.0
+MAX_MESSAGE_BYTES = "max.message.bytes"
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+DEAD_LETTER_HEADROOM_BYTES = 64 * 1_024
+"""How much larger than a request its dead letter may be: the error's headers come on top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +76,49 @@ async def ensure_topics(
         existing = await _partition_counts(client)
         missing = [name for name in worker_topics(kafka) if name not in existing]
         if missing and not dry_run:
-            await _create(client, missing, partitions=partitions, replication=replication)
+            dead_letters = {MAX_MESSAGE_BYTES: str(DEFAULT_MAX_MESSAGE_BYTES + DEAD_LETTER_HEADROOM_BYTES)}
+            await _create(
+                client,
+                [
+                    NewTopic(
+                        name,
+                        partitions,
+                        replication,
+                        topic_configs=dead_letters if name == kafka.topics.dead_letters else {},
+                    )
+                    for name in missing
+                ],
+            )
     return [
         _state(name, existing.get(name, 0), partitions, created=name in missing and not dry_run)
         for name in worker_topics(kafka)
     ]
+
+
+async def max_record_bytes(kafka: KafkaSettings, names: Sequence[str]) -> dict[str, int]:
+    """Asks the brokers how large a record of each topic may be.
+
+    Returns:
+        `max.message.bytes` of each topic; Kafka's own default where the brokers do not tell.
+
+    Raises:
+        ConfigurationError: One line saying why the brokers cannot be reached.
+    """
+    async with admin_client(kafka) as client:
+        resources = [
+            ConfigResource(ConfigResourceType.TOPIC, name, configs={MAX_MESSAGE_BYTES: None})
+            for name in names
+        ]
+        try:
+            responses = await client.describe_configs(resources)
+        except KafkaError:  # a broker that does not know the request
+            return dict.fromkeys(names, DEFAULT_MAX_MESSAGE_BYTES)
+    sizes = dict.fromkeys(names, DEFAULT_MAX_MESSAGE_BYTES)
+    for response in responses:
+        for _code, _message, _kind, topic, entries in response.resources:
+            told = {name: value for name, value, *_ in entries}
+            sizes[topic] = int(told.get(MAX_MESSAGE_BYTES) or DEFAULT_MAX_MESSAGE_BYTES)
+    return sizes
 
 
 def worker_topics(kafka: KafkaSettings) -> tuple[str, ...]:
@@ -88,15 +131,13 @@ async def _partition_counts(client: AIOKafkaAdminClient) -> dict[str, int]:
     return {topic["topic"]: len(topic["partitions"]) for topic in await client.describe_topics(sorted(names))}
 
 
-async def _create(
-    client: AIOKafkaAdminClient, names: Sequence[str], *, partitions: int, replication: int
-) -> None:
-    wanted = [NewTopic(name, partitions, replication) for name in names]
+async def _create(client: AIOKafkaAdminClient, wanted: Sequence[NewTopic]) -> None:
+    names = ", ".join(topic.name for topic in wanted)
     try:
         async with asyncio.timeout(CREATE_TIMEOUT_S):
-            response = await client.create_topics(wanted)
+            response = await client.create_topics(list(wanted))
     except (KafkaError, TimeoutError) as error:
-        raise ConfigurationError(f"topics {', '.join(names)} cannot be created: {error}") from error
+        raise ConfigurationError(f"topics {names} cannot be created: {error}") from error
     for name, code, *message in response.topic_errors:
         if code:
             reason = message[0] if message and message[0] else for_code(code).__name__

@@ -23,7 +23,9 @@ ANSWERED = frozenset({"ok", "partial", "empty"})
 @click.option("--retrieve-k", type=int, help="Most hits for each question.")
 @click.option("--max-chunks-per-document", type=int, help="Most blocks of one document.")
 @click.option("--tenant", help="Tenant whose documents are searched.")
-@click.option("--filter", "filter_json", metavar="JSON", help='Conditions, such as \'{"team": ["sre", "db"]}\'.')
+@click.option(
+    "--filter", "filter_json", metavar="JSON", help='Conditions, such as \'{"team": ["sre", "db"]}\'.'
+)
 @click.option("--explain", is_flag=True, help="Say of every hit that was dropped why it was.")
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result's JSON.")

@@ -26,5 +26,5 @@ def config(config_file: Path | None, *, as_json: bool) -> None:
         return
     table = Table("key", "value", "from", box=None, pad_edge=False)
     for key, value in values.items():
-        table.add_row(key, "–" if value is None else str(value), configuration.origin(key))
+        table.add_row(key, "-" if value is None else str(value), configuration.origin(key))
     Console().print(table)

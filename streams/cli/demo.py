@@ -62,13 +62,9 @@ def demo(documents: Path | None, questions: tuple[str, ...], *, keep: bool, as_j
 
 
 async def _run(wanted: _Demo, settings: Settings, folder: Path) -> None:
-    from streams.bootstrap import index_path
-    from streams.cli.progress import progress_bar
-    from streams.demo.session import RUNBOOKS, running_session
+    from streams.demo.session import RUNBOOKS, index, running_session
 
-    documents = wanted.documents or RUNBOOKS
-    with progress_bar("indexing") as progress:
-        report = await index_path(settings, documents, progress)
+    report = await index(settings, wanted.documents or RUNBOOKS, folder)
     wanted.say(f"Indexed {report.documents} documents, {report.chunks} chunks, into Milvus Lite.")
     async with running_session(settings, folder) as session:
         wanted.say(f"Broker on {settings.kafka.bootstrap_servers}, worker started.\n")
@@ -90,7 +86,7 @@ async def _show(wanted: _Demo, session: DemoSession, questions: Sequence[Questio
     from streams.cli.evidence import print_result
     from streams.results import encode
 
-    results = await asyncio.gather(*(session.ask(question) for question in questions))
+    results = await session.ask(questions)
     if wanted.as_json:
         entries = [
             {"queries": question, "result": orjson.Fragment(encode(result))}

@@ -47,7 +47,7 @@ def _evidence_table(result: LookupResult) -> Table:
             str(item.rank),
             f"{item.score:.3f}",
             Text(item.document_id, style="cyan"),
-            Text(item.source or "–"),
+            Text(item.source or "-"),
             Text(_snippet(item.content), style="default"),
         )
     return table
@@ -69,4 +69,4 @@ def _ledger_line(result: LookupResult) -> Text:
     }
     parts = [f"{ledger.retrieved} retrieved"]
     parts += [f"{count} {reason}" for reason, count in dropped.items() if count]
-    return Text(f"{result.status}: {' − '.join(parts)} = {ledger.projected} projected", style="dim")
+    return Text(f"{result.status}: {' - '.join(parts)} = {ledger.projected} projected", style="dim")

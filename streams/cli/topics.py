@@ -11,8 +11,12 @@ import orjson
 
 
 @click.command(epilog="Example: lookup-stage topics --partitions 8 --replication 3")
-@click.option("--partitions", type=click.IntRange(min=1), default=8, show_default=True, help="Of a new topic.")
-@click.option("--replication", type=click.IntRange(min=1), default=1, show_default=True, help="Of a new topic.")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), default=8, show_default=True, help="Of a new topic."
+)
+@click.option(
+    "--replication", type=click.IntRange(min=1), default=1, show_default=True, help="Of a new topic."
+)
 @click.option("--dry-run", is_flag=True, help="Create nothing; exit 1 where something is missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj

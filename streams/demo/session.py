@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import orjson
 import yaml
 
 from pipeline.errors import LookupStageError
 from streams import configuration
 from streams.client import LookupClient, connected_client
+from streams.indexing import IndexReport
+from streams.indexing.documents import read_documents
 from streams.results import LookupResult
 from streams.setting_sources import environment_name
 from streams.settings import Settings
@@ -26,6 +31,8 @@ Question: TypeAlias = tuple[str, ...]
 
 RUNBOOKS = Path(str(files("streams.demo"))) / "runbooks"
 ANSWER_TIMEOUT_S = 60.0
+MOST_QUESTIONS = 12
+LOG_FILE = "demo.log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +40,39 @@ class DemoSession:
     """A running demo.
 
     Attributes:
-        settings: What the worker runs with.
         client: Connected to the worker's topics.
+        worker: The worker's process.
+        folder: Where index and log are.
     """
 
-    settings: Settings
     client: LookupClient
+    worker: Process
+    folder: Path
 
-    async def ask(self, question: Question) -> LookupResult:
-        """Asks over Kafka and awaits the result."""
-        return await self.client.look_up({"queries": list(question)}, timeout_s=ANSWER_TIMEOUT_S)
+    async def ask(self, questions: Sequence[Question]) -> list[LookupResult]:
+        """Asks over Kafka, all at once, and awaits the results in order.
+
+        Raises:
+            LookupStageError: The worker ended or did not answer.
+        """
+        asking = asyncio.gather(
+            *(
+                self.client.look_up({"queries": list(question)}, timeout_s=ANSWER_TIMEOUT_S)
+                for question in questions
+            )
+        )
+        ending = asyncio.ensure_future(self.worker.wait())
+        first_of: set[asyncio.Future[Any]] = {asking, ending}
+        try:
+            await asyncio.wait(first_of, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise LookupStageError(f"the worker ended: {_last_line(self.folder)}")
+            return asking.result()
+        except TimeoutError:
+            raise LookupStageError(f"the worker did not answer: {_last_line(self.folder)}") from None
+        finally:
+            asking.cancel()
+            ending.cancel()
 
 
 def demo_settings(bootstrap_servers: str, folder: Path) -> Settings:
@@ -56,29 +86,55 @@ def bundled_questions() -> list[Question]:
     return [(entry,) if isinstance(entry, str) else tuple(entry) for entry in entries]
 
 
-@asynccontextmanager
-async def running_session(settings: Settings, folder: Path) -> AsyncIterator[DemoSession]:
-    """Starts the worker in a process of its own and a client beside it.
+def questions_about(documents: Path) -> list[Question]:
+    """Makes questions of a folder's own headings: of each document in turn, at most a dozen."""
+    headings = [
+        list(dict.fromkeys(chunk.breadcrumb for chunk in document.chunks if chunk.breadcrumb))
+        for document in read_documents(documents)
+    ]
+    in_turn = (heading for row in zip_longest(*headings) for heading in row if heading)
+    return [(heading,) for heading in islice(in_turn, MOST_QUESTIONS)]
+
+
+async def index(settings: Settings, documents: Path, folder: Path) -> IndexReport:
+    """Indexes documents in a process of its own: Milvus Lite gives its file to one process at a time.
 
     Raises:
-        LookupStageError: The worker ended; its last line says why.
+        LookupStageError: Indexing failed, and why.
     """
-    log_file = folder / "worker.log"
-    overrides = _overrides(settings.kafka.bootstrap_servers, folder)
-    environment = {environment_name(key): value for key, value in overrides.items()}
-    with log_file.open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "streams", "worker", stderr=log, env=os.environ | environment
-        )
+    process = await _start(settings, folder, "index", str(documents), "--json", stdout=PIPE)
+    output, _ = await process.communicate()
+    if process.returncode != 0:
+        raise LookupStageError(f"indexing failed: {_last_line(folder)}")
+    return IndexReport(**orjson.loads(output))
+
+
+@asynccontextmanager
+async def running_session(settings: Settings, folder: Path) -> AsyncIterator[DemoSession]:
+    """Starts the worker in a process of its own and a client beside it."""
+    worker = await _start(settings, folder, "worker")
     try:
         async with connected_client(settings.kafka) as client:
-            yield DemoSession(settings=settings, client=client)
-    except TimeoutError:
-        raise LookupStageError(f"the worker did not answer; its last line: {_last_line(log_file)}") from None
+            yield DemoSession(client=client, worker=worker, folder=folder)
     finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
+        if worker.returncode is None:
+            worker.terminate()
+        await worker.wait()
+
+
+async def _start(settings: Settings, folder: Path, *arguments: str, stdout: int | None = None) -> Process:
+    overrides = _overrides(settings.kafka.bootstrap_servers, folder)
+    environment = {environment_name(key): value for key, value in overrides.items()}
+    with (folder / LOG_FILE).open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "streams",
+            *arguments,
+            stdout=stdout,
+            stderr=log,
+            env=os.environ | environment,
+        )
 
 
 def _overrides(bootstrap_servers: str, folder: Path) -> dict[str, str]:
@@ -91,6 +147,6 @@ def _overrides(bootstrap_servers: str, folder: Path) -> dict[str, str]:
     }
 
 
-def _last_line(log_file: Path) -> str:
-    lines: Sequence[str] = log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "(none)"
+def _last_line(folder: Path) -> str:
+    lines = (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "nothing was logged"

@@ -1,0 +1,1 @@
+"""Search ports: one module a technology, and what they share."""

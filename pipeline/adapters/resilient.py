@@ -1,0 +1,150 @@
+"""Retries and the circuit breaker around a port: the one owner of both.
+
+Decorators, so that every adapter has them and none needs its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_before_delay
+from tenacity.wait import wait_exponential_jitter
+
+from pipeline.circuit import CircuitBreaker, CircuitOpen
+from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.model import SearchHit, SearchQuery, Vector
+from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how patiently to ask again.
+
+    Attributes:
+        attempts: Most tries, at least 1.
+        attempt_timeout_s: Seconds for one try.
+        first_wait_s: Seconds before the second try, and most jitter; doubles from there.
+        longest_wait_s: Most seconds between two tries.
+    """
+
+    attempts: int
+    attempt_timeout_s: float
+    first_wait_s: float = 0.05
+    longest_wait_s: float = 1.0
+
+
+class Resilience:
+    """Asks again by class of error, inside the time that is left, and not while the circuit is open."""
+
+    def __init__(self, policy: RetryPolicy, circuit: CircuitBreaker) -> None:
+        """Takes the policy and the circuit that all calls to one engine share."""
+        self._policy = policy
+        self._circuit = circuit
+
+    async def call(self, ask: Callable[[float], Awaitable[T]], *, timeout_s: float) -> T:
+        """Calls `ask` with the seconds it has, again where that may help.
+
+        Unavailability and timeouts are asked again, rejections and unforeseen errors are not.
+
+        Raises:
+            SearchError: The last try's error, with the number of tries.
+            CircuitOpen: The search is down and was not asked.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception(_worth_retrying),
+            stop=stop_after_attempt(self._policy.attempts) | stop_before_delay(timeout_s),
+            wait=wait_exponential_jitter(
+                initial=self._policy.first_wait_s,
+                max=self._policy.longest_wait_s,
+                jitter=self._policy.first_wait_s,
+            ),
+            reraise=True,
+        ):
+            with attempt:
+                return await self._try(ask, deadline, attempt.retry_state.attempt_number)
+        raise AssertionError("tenacity raises the last error")
+
+    async def _try(self, ask: Callable[[float], Awaitable[T]], deadline: float, number: int) -> T:
+        left = min(self._policy.attempt_timeout_s, deadline - asyncio.get_running_loop().time())
+        self._circuit.enter()
+        try:
+            async with asyncio.timeout(left):
+                answer = await ask(left)
+        except SearchRejected:
+            self._circuit.succeeded()
+            raise
+        except (SearchUnavailable, SearchTimeout) as error:
+            self._circuit.failed()
+            error.attempts = number
+            raise
+        except TimeoutError as error:
+            self._circuit.failed()
+            late = SearchTimeout("the search did not answer in time")
+            late.attempts = number
+            raise late from error
+        except BaseException:
+            self._circuit.gave_up()
+            raise
+        self._circuit.succeeded()
+        return answer
+
+
+class ResilientSearch:
+    """A search port that asks another again."""
+
+    def __init__(self, search: KnowledgeSearchPort, resilience: Resilience) -> None:
+        """Takes the port and how to ask it."""
+        self._search = search
+        self._resilience = resilience
+
+    async def start(self) -> None:
+        """Starts the port behind."""
+        await self._search.start()
+
+    async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
+        """Asks the port behind, within `timeout_s` over all tries."""
+        return await self._resilience.call(
+            lambda left: self._search.search(query, timeout_s=left), timeout_s=timeout_s
+        )
+
+    async def close(self) -> None:
+        """Closes the port behind."""
+        await self._search.close()
+
+
+class ResilientEmbedder:
+    """An embedder that asks another again."""
+
+    def __init__(self, embedder: EmbeddingPort, resilience: Resilience) -> None:
+        """Takes the embedder and how to ask it."""
+        self._embedder = embedder
+        self._resilience = resilience
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors; known once started."""
+        return self._embedder.dimension
+
+    async def start(self) -> None:
+        """Starts the embedder behind."""
+        await self._embedder.start()
+
+    async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
+        """Asks the embedder behind, within `timeout_s` over all tries."""
+        return await self._resilience.call(
+            lambda left: self._embedder.embed(texts, timeout_s=left), timeout_s=timeout_s
+        )
+
+    async def close(self) -> None:
+        """Closes the embedder behind."""
+        await self._embedder.close()
+
+
+def _worth_retrying(error: BaseException) -> bool:
+    return isinstance(error, SearchError) and error.retryable and not isinstance(error, CircuitOpen)

@@ -1,0 +1,1 @@
+"""Embedding ports: one module a technology."""

@@ -1,0 +1,172 @@
+"""Embeddings from an endpoint that speaks OpenAI's `POST /embeddings`, whoever runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import orjson
+
+from pipeline.errors import ConfigurationError, SearchError, SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.model import Vector
+
+_TOO_MANY_REQUESTS = 429
+
+
+START_TIMEOUT_S = 10.0
+
+
+class OpenAICompatibleEmbedder:
+    """An embedding port over HTTP. No call is repeated; batches go one after another."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str,
+        api_key: str | None = None,
+        batch_size: int = 64,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Takes the endpoint; nothing is opened.
+
+        Args:
+            base_url: What stands before `/embeddings`, such as `http://localhost:8080/v1`.
+            model: Name of the model.
+            api_key: Sent as a bearer token; `None` where the endpoint asks for none.
+            batch_size: Most texts in one call.
+            transport: How requests are sent; `None` for the network.
+        """
+        self._base_url = base_url.rstrip("/")
+        self._model = model
+        self._api_key = api_key or ""
+        self._batch_size = batch_size
+        self._transport = transport
+        self._client: httpx.AsyncClient | None = None
+        self._dimension = 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._address}, {self._model})"
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors, once started."""
+        if not self._dimension:
+            raise RuntimeError("the embedder has not been started")
+        return self._dimension
+
+    async def start(self) -> None:
+        """Connects, and embeds one text to learn the vectors' dimension, within 10 s.
+
+        Raises:
+            ConfigurationError: One line saying why the endpoint cannot be used.
+        """
+        if not (self._api_key.isascii() and self._api_key.isprintable()):
+            # Sending it would fail with words that contain it.
+            raise ConfigurationError("the API key of the embeddings has characters that no header may have")
+        headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
+        # Time is kept around each call: httpx would start anew for every byte that arrives.
+        self._client = httpx.AsyncClient(headers=headers, timeout=None, transport=self._transport)  # noqa: S113
+        try:
+            [vector] = await self.embed(["dimension"], timeout_s=START_TIMEOUT_S)
+        except SearchError as error:
+            raise ConfigurationError(
+                f"embeddings from {self._address}, model {self._model}: {_detailed(error)}"
+            ) from error
+        self._dimension = len(vector)
+
+    async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
+        """Embeds texts.
+
+        Args:
+            texts: 1 or more, none of them blank.
+            timeout_s: Seconds in which to answer, for all batches together.
+
+        Returns:
+            One vector a text, in order, all of one dimension.
+
+        Raises:
+            SearchUnavailable: The endpoint cannot be reached, is failing or overloaded, or answers nonsense.
+            SearchTimeout: It did not answer in time.
+            SearchRejected: It refuses the request.
+        """
+        size = self._batch_size
+        try:
+            async with asyncio.timeout(timeout_s):
+                vectors = [
+                    vector
+                    for start in range(0, len(texts), size)
+                    for vector in await self._embed_batch(texts[start : start + size])
+                ]
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise SearchTimeout("the embedder did not answer in time") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise SearchUnavailable("the embedder cannot be reached") from error
+        expected = self._dimension or len(vectors[0])
+        if any(len(vector) != expected for vector in vectors):
+            raise SearchUnavailable("the embedder answered with vectors of different dimensions")
+        return vectors
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    @property
+    def _address(self) -> str:
+        """The base url without the user and password that may stand in it."""
+        return re.sub(r"//[^/]*@", "//", self._base_url)
+
+    async def _embed_batch(self, texts: Sequence[str]) -> list[Vector]:
+        if self._client is None:
+            raise RuntimeError("the embedder has not been started")
+        response = await self._client.post(
+            f"{self._base_url}/embeddings",
+            json={"model": self._model, "input": list(texts), "encoding_format": "float"},
+        )
+        _check_status(response)
+        try:
+            return _vectors(orjson.loads(response.content), count=len(texts))
+        except (ValueError, TypeError, KeyError) as error:
+            raise SearchUnavailable("the embedder answered with something other than embeddings") from error
+
+
+def _check_status(response: httpx.Response) -> None:
+    try:
+        response.raise_for_status()
+    except httpx.HTTPStatusError as error:
+        status = response.status_code
+        if status == _TOO_MANY_REQUESTS:
+            raise SearchUnavailable("the embedder is overloaded (HTTP 429)") from error
+        if response.is_client_error:
+            raise SearchRejected(f"the embedder refused the request (HTTP {status})") from error
+        raise SearchUnavailable(f"the embedder failed (HTTP {status})") from error
+
+
+def _vectors(answer: Any, *, count: int) -> list[Vector]:
+    """Reads the vectors out of an answer, in the order of the texts, whatever order it is in itself."""
+    by_index = {item["index"]: _vector(item["embedding"]) for item in answer["data"]}
+    if len(by_index) != count:
+        raise ValueError("there are not as many embeddings as texts")
+    return [by_index[index] for index in range(count)]
+
+
+def _vector(values: Any) -> Vector:
+    if not values or not all(type(value) in (float, int) for value in values):
+        raise ValueError("an embedding is not a list of numbers")
+    vector = tuple(map(float, values))
+    if not all(map(math.isfinite, vector)):
+        raise ValueError("an embedding is not finite")
+    return vector
+
+
+def _detailed(error: SearchError) -> str:
+    """Adds, on one line, the network's own words, which whoever configures the endpoint needs."""
+    cause = error.__cause__
+    if isinstance(cause, httpx.TransportError | httpx.InvalidURL):
+        return f"{error}: {' '.join(str(cause).split())}"
+    return str(error)
