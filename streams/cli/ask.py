@@ -23,9 +23,8 @@ ANSWERED = frozenset({"ok", "partial", "empty"})
 @click.option("--retrieve-k", type=int, help="Most hits for each question.")
 @click.option("--max-chunks-per-document", type=int, help="Most blocks of one document.")
 @click.option("--tenant", help="Tenant whose documents are searched.")
-@click.option(
-    "--filter", "filter_json", metavar="JSON", help='Conditions, such as \'{"team": ["sre", "db"]}\'.'
-)
+@click.option("--filter", metavar="JSON", help='Conditions, such as \'{"team": ["sre", "db"]}\'.')
+@click.option("--vector", metavar="JSON", help="Embedding of a single question.")
 @click.option("--explain", is_flag=True, help="Say of every hit that was dropped why it was.")
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result's JSON.")
@@ -35,7 +34,6 @@ def ask(
     /,
     questions: tuple[str, ...],
     *,
-    filter_json: str | None,
     timeout: float,
     as_json: bool,
     **fields: Any,
@@ -49,9 +47,8 @@ def ask(
     from streams.results import encode
 
     request = {name: value for name, value in fields.items() if value not in (None, False)}
+    request |= {name: _parsed(name, request[name]) for name in ("filter", "vector") if name in request}
     request["queries"] = list(questions)
-    if filter_json is not None:
-        request["filter"] = _parsed(filter_json)
     result = asyncio.run(_ask(configuration.load(config_file).kafka, request, timeout))
     if as_json:
         click.echo(encode(result))
@@ -72,8 +69,8 @@ async def _ask(kafka: KafkaSettings, request: dict[str, Any], timeout_s: float) 
             ) from None
 
 
-def _parsed(filter_json: str) -> Any:
+def _parsed(option: str, text: str) -> Any:
     try:
-        return orjson.loads(filter_json)
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise click.UsageError(f"--filter = {filter_json!r}: must be a JSON object: {error}") from error
+        raise click.UsageError(f"--{option} = {text!r}: must be JSON: {error}") from error

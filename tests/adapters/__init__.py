@@ -1,0 +1,1 @@
+"""Each adapter against its contract, and what only it does."""

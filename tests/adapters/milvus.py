@@ -1,0 +1,161 @@
+"""What the tests of both kinds of Milvus share: collections to search, and the contract over one."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import pytest
+from pymilvus import DataType, MilvusClient
+
+from pipeline.adapters.in_memory import Row
+from pipeline.adapters.milvus_collection import MilvusCollection
+from pipeline.adapters.milvus_errors import quiet_client_logs
+from pipeline.adapters.milvus_dense import MilvusDenseSearch
+from pipeline.errors import ConfigurationError
+from tests.contracts.search_port import DIMENSION, SearchPortContract, known_rows
+
+Metadata: TypeAlias = Literal["json", "text", "dynamic", "declared"]
+"""One JSON field; one field of JSON text; dynamic fields; or fields of the schema: docId and chunkIndex."""
+
+DECLARED = {"docId": DataType.VARCHAR, "chunkIndex": DataType.INT64}
+_TIMEOUT_S = 30.0
+
+
+@contextmanager
+def connected(collection: MilvusCollection) -> Iterator[Any]:
+    """Gives a client to prepare things with."""
+    quiet_client_logs()
+    client = MilvusClient(**collection.client_options(timeout_s=_TIMEOUT_S))
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def unique_name() -> str:
+    """Gives a name that no other test has."""
+    return f"test_{uuid.uuid4().hex}"
+
+
+@contextmanager
+def collection_of(
+    uri: str,
+    rows: Sequence[Row],
+    *,
+    metric: str = "COSINE",
+    metadata: Metadata = "json",
+    **access: str,
+) -> Iterator[MilvusCollection]:
+    """Gives a collection that holds the rows, and drops it; `access` may be `token` and `ca_file`."""
+    layout: Literal["field", "flat"] = "field" if metadata in ("json", "text") else "flat"
+    collection = MilvusCollection(
+        uri=uri,
+        collection=unique_name(),
+        id_field="pk",
+        vector_field="embedding",
+        content_field="text",
+        metadata_layout=layout,
+        metadata_field="meta",
+        token=access.get("token"),
+        ca_file=access.get("ca_file"),
+    )
+    with connected(collection) as client:
+        _create(client, collection, rows, metric=metric, metadata=metadata)
+        try:
+            yield collection
+        finally:
+            client.drop_collection(collection.collection, timeout=_TIMEOUT_S)
+
+
+@asynccontextmanager
+async def searching(collection: MilvusCollection) -> AsyncIterator[MilvusDenseSearch]:
+    """Gives a started port."""
+    port = MilvusDenseSearch(collection)
+    try:
+        await port.start()
+        yield port
+    finally:
+        await port.close()
+
+
+async def refusal(collection: MilvusCollection, *, expected_dimension: int | None = None) -> str:
+    """Gives the line with which a port refuses to start."""
+    port = MilvusDenseSearch(collection, expected_dimension=expected_dimension)
+    with pytest.raises(ConfigurationError) as caught:
+        await port.start()
+    await port.close()
+    line = str(caught.value)
+    assert "\n" not in line
+    return line
+
+
+class OverMilvus(SearchPortContract):
+    """The contract over a collection of its own, at the address that the fixture `uri` gives."""
+
+    metadata: ClassVar[Metadata] = "json"
+    metric: ClassVar[str] = "COSINE"
+    integer_ids: ClassVar[bool] = False
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def rows(cls) -> Sequence[Row]:
+        """The rows that are searched."""
+        return known_rows(integer_ids=cls.integer_ids)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def collection(cls, uri: str, rows: Sequence[Row]) -> Iterator[MilvusCollection]:
+        """A collection with these rows."""
+        with collection_of(uri, rows, metric=cls.metric, metadata=cls.metadata) as collection:
+            yield collection
+
+    @pytest.fixture
+    async def port(self, collection: MilvusCollection) -> AsyncIterator[MilvusDenseSearch]:
+        """The started port."""
+        async with searching(collection) as port:
+            yield port
+
+
+def _create(
+    client: Any, collection: MilvusCollection, rows: Sequence[Row], *, metric: str, metadata: Metadata
+) -> None:
+    name = collection.collection
+    schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=metadata == "dynamic")
+    if isinstance(rows[0].id, int):
+        schema.add_field("pk", DataType.INT64, is_primary=True)
+    else:
+        schema.add_field("pk", DataType.VARCHAR, is_primary=True, max_length=512)
+    schema.add_field("embedding", DataType.FLOAT_VECTOR, dim=DIMENSION)
+    schema.add_field("text", DataType.VARCHAR, max_length=65_535)
+    if metadata == "json":
+        schema.add_field("meta", DataType.JSON)
+    elif metadata == "text":
+        schema.add_field("meta", DataType.VARCHAR, max_length=65_535)
+    elif metadata == "declared":
+        for field, kind in DECLARED.items():
+            schema.add_field(field, kind, max_length=512)
+    index = MilvusClient.prepare_index_params()
+    index.add_index(
+        "embedding", index_type="HNSW", metric_type=metric, params={"M": 16, "efConstruction": 200}
+    )
+    client.create_collection(name, schema=schema, index_params=index, timeout=_TIMEOUT_S)
+    client.upsert(name, [_stored(row, metadata) for row in rows], timeout=_TIMEOUT_S)
+    # Nothing is searched before every row is there.
+    client.query(
+        name, filter="", output_fields=["count(*)"], consistency_level="Strong", timeout=_TIMEOUT_S
+    )
+
+
+def _stored(row: Row, metadata: Metadata) -> Mapping[str, object]:
+    stored: dict[str, object] = {"pk": row.id, "embedding": list(row.vector), "text": row.content}
+    if metadata == "json":
+        return {**stored, "meta": dict(row.metadata)}
+    if metadata == "text":
+        return {**stored, "meta": json.dumps(row.metadata)}
+    if metadata == "declared":
+        return {**stored, **{field: row.metadata[field] for field in DECLARED}}
+    return {**stored, **row.metadata}

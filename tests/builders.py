@@ -1,0 +1,213 @@
+"""Values and ports for tests, each made in one line that shows only what matters to the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from pipeline.identity import candidate_of
+from pipeline.model import (
+    Block,
+    Budget,
+    Candidate,
+    Condition,
+    Limits,
+    Lookup,
+    PathHits,
+    Problem,
+    SearchHit,
+    SearchQuery,
+    Vector,
+)
+from pipeline.outcome import PathAnswer
+
+T = TypeVar("T")
+
+UNAVAILABLE = Problem(code="search_unavailable", message="the engine cannot be reached")
+
+
+def hit(
+    doc: str | None = None,
+    chunk: int | None = None,
+    *,
+    score: float | None = 0.5,
+    content: str | None = "Restart the consumer.",
+    row_id: str | int | None = None,
+    **metadata: object,
+) -> SearchHit:
+    """Gives a hit; `doc` and `chunk` go into its metadata as `docId` and `chunkIndex`."""
+    named = {"docId": doc, "chunkIndex": chunk}
+    known: dict[str, object] = {field: value for field, value in named.items() if value is not None}
+    return SearchHit(id=row_id, content=content, metadata=known | metadata, score=score)
+
+
+def hit_with(**values: Any) -> SearchHit:
+    """Gives a hit field by field, also with values that its types forbid."""
+    return SearchHit(**{"content": "Restart the consumer.", "score": 0.5, **values})
+
+
+def path(*hits: SearchHit, query: int = 0) -> PathHits:
+    """Gives the hits of one query."""
+    return PathHits(query=query, hits=hits)
+
+
+def answer(*hits: SearchHit, query: int = 0) -> PathAnswer:
+    """Gives the answer of a path that succeeded."""
+    return PathAnswer(query=query, hits=path(*hits, query=query))
+
+
+def failure(query: int = 0, problem: Problem = UNAVAILABLE) -> PathAnswer:
+    """Gives the answer of a path that failed."""
+    return PathAnswer(query=query, hits=path(query=query), error=problem)
+
+
+def candidate(found: SearchHit, *, query: int = 0, rank: int = 1) -> Candidate:
+    """Identifies a hit that is not rejected."""
+    identified = candidate_of(found, query=query, rank=rank)
+    assert isinstance(identified, Candidate)
+    return identified
+
+
+def block(found: SearchHit, *, query: int = 0, rank: int = 1) -> Block:
+    """Gives the block of a hit that has no duplicates."""
+    identified = candidate(found, query=query, rank=rank)
+    return Block(candidate=identified, hit_reasons=(identified.reason,))
+
+
+def limits(*, retrieve_k: int = 20, return_n: int = 5, max_chunks_per_document: int = 2) -> Limits:
+    """Gives widths; the defaults are the product's."""
+    return Limits(retrieve_k=retrieve_k, return_n=return_n, max_chunks_per_document=max_chunks_per_document)
+
+
+def budget(
+    *,
+    max_items: int = 20,
+    max_chars_per_item: int = 2_000,
+    max_total_chars: int = 8_000,
+    min_chars_per_item: int = 200,
+) -> Budget:
+    """Gives a budget; the defaults are the product's."""
+    return Budget(
+        max_items=max_items,
+        max_chars_per_item=max_chars_per_item,
+        max_total_chars=max_total_chars,
+        min_chars_per_item=min_chars_per_item,
+    )
+
+
+def lookup(
+    *queries: str,
+    vectors: tuple[Vector, ...] | None = None,
+    conditions: tuple[Condition, ...] = (),
+    widths: Limits | None = None,
+) -> Lookup:
+    """Gives a lookup under the product's default limits and budget."""
+    return Lookup(
+        queries=queries,
+        vectors=vectors,
+        limits=widths or limits(),
+        budget=budget(),
+        conditions=conditions,
+    )
+
+
+SearchReply: TypeAlias = Callable[[SearchQuery], Awaitable[Sequence[SearchHit]]]
+EmbeddingReply: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[Vector]]]
+
+
+def answering(*items: T) -> Callable[[object], Awaitable[Sequence[T]]]:
+    """Gives a reply that comes at once."""
+
+    async def reply(_asked: object) -> Sequence[T]:
+        return items
+
+    return reply
+
+
+def raising(error: BaseException) -> Callable[[object], Awaitable[tuple[()]]]:
+    """Gives a reply that is an error."""
+
+    async def reply(_asked: object) -> tuple[()]:
+        raise error
+
+    return reply
+
+
+class Hanging:
+    """A reply that never comes.
+
+    Attributes:
+        waiting: Set once somebody waits for the reply.
+        cancelled: Whether the waiting was called off.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = asyncio.Event()
+        self.cancelled = False
+
+    async def __call__(self, _asked: object) -> tuple[()]:
+        """Waits until it is cancelled."""
+        self.waiting.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return ()
+
+
+class FakeSearch:
+    """A search port that has a reply for each query text.
+
+    Attributes:
+        asked: Every query it was asked, in order.
+        timeouts_s: The seconds it was given for each.
+    """
+
+    def __init__(self, replies: Mapping[str, SearchReply]) -> None:
+        """Takes the replies by query text."""
+        self._replies = replies
+        self.asked: list[SearchQuery] = []
+        self.timeouts_s: list[float] = []
+
+    async def start(self) -> None:
+        """Has nothing to connect to."""
+
+    async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
+        """Gives the reply to the query's text."""
+        self.asked.append(query)
+        self.timeouts_s.append(timeout_s)
+        return await self._replies[query.text](query)
+
+    async def close(self) -> None:
+        """Has nothing to release."""
+
+
+class FakeEmbedder:
+    """An embedder with one reply.
+
+    Attributes:
+        dimension: Length that its vectors are said to have.
+        asked: The texts of every call, in order.
+        timeouts_s: The seconds it was given for each.
+    """
+
+    def __init__(self, reply: EmbeddingReply) -> None:
+        """Takes the reply to every call."""
+        self._reply = reply
+        self.dimension = 2
+        self.asked: list[tuple[str, ...]] = []
+        self.timeouts_s: list[float] = []
+
+    async def start(self) -> None:
+        """Has nothing to load."""
+
+    async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
+        """Gives the reply."""
+        self.asked.append(tuple(texts))
+        self.timeouts_s.append(timeout_s)
+        return await self._reply(texts)
+
+    async def close(self) -> None:
+        """Has nothing to release."""

@@ -1,0 +1,14 @@
+"""Set-up that every test shares."""
+
+import os
+
+from hypothesis import settings
+
+pytest_plugins = ["tests.support.fixtures"]
+
+# No deadlines: the machines that run the tests also run brokers and engines for other tests.
+settings.register_profile("dev", deadline=None, max_examples=50)
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
+# For `pytest --hypothesis-profile thorough`.
+settings.register_profile("thorough", deadline=None, max_examples=2_000)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")

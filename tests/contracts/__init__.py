@@ -1,0 +1,1 @@
+"""What every adapter of a port does, as suites that its tests inherit."""

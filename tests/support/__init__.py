@@ -1,0 +1,1 @@
+"""Servers, certificates and topic access for tests that need a real broker or engine."""
