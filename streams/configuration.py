@@ -22,6 +22,7 @@ from streams.settings import Settings
 from streams.validation import complaint
 
 MASK = "**********"
+DEFAULT = "default"
 
 
 def load(config_file: Path | None = None, overrides: Mapping[str, object] | None = None) -> Settings:
@@ -58,18 +59,27 @@ def origin(key: str, overrides: Mapping[str, object] | None = None) -> str:
         return f"environment {environment_name(key)}"
     if key in file_values(keys):
         return os.environ[CONFIG_FILE_VARIABLE]
-    return "default"
+    return DEFAULT
 
 
 def effective(settings: Settings) -> dict[str, object]:
-    """Gives every key with its value; secrets are masked."""
+    """Gives every key with the value in force; secrets are masked."""
     values: dict[str, object] = {}
     for key in setting_keys(Settings):
         value: object = settings
         for part in key.replace("-", "_").split("."):
             value = getattr(value, part)
         values[key] = MASK if isinstance(value, SecretStr) else value
-    return values
+    limits = settings.rag.limits
+    return values | {"rag.retrieve-k": limits.retrieve_k, "rag.return-n": limits.return_n}
+
+
+def sources(settings: Settings) -> dict[str, str]:
+    """Gives every key with where its value comes from."""
+    widths = ("rag.retrieve-k", "rag.return-n")
+    return {key: origin(key) for key in setting_keys(Settings)} | {
+        key: _width_origin(key, settings, {}) for key in widths
+    }
 
 
 def _complaints(error: ValidationError, overrides: Mapping[str, object]) -> list[str]:
@@ -89,8 +99,10 @@ def _is_secret(field: FieldInfo) -> bool:
 
 def _check_widths(settings: Settings, overrides: Mapping[str, object]) -> None:
     limits, ceiling = settings.rag.limits, settings.rag.max_retrieve_k
-    recall = _width("rag.retrieve-k", limits.retrieve_k, settings.rag.retrieve_k, settings, overrides)
-    returned = _width("rag.return-n", limits.return_n, settings.rag.return_n, settings, overrides)
+    recall, returned = (
+        f"{key} = {value} ({_width_origin(key, settings, overrides)})"
+        for key, value in (("rag.retrieve-k", limits.retrieve_k), ("rag.return-n", limits.return_n))
+    )
     if limits.retrieve_k > ceiling:
         raise ConfigurationError(
             f"{recall} must not be greater than rag.max-retrieve-k = {ceiling}"
@@ -100,12 +112,12 @@ def _check_widths(settings: Settings, overrides: Mapping[str, object]) -> None:
         raise ConfigurationError(f"{returned} must not be greater than {recall}")
 
 
-def _width(
-    key: str, value: int, configured: int | None, settings: Settings, overrides: Mapping[str, object]
-) -> str:
-    legacy = configured is None and settings.rag.top_k is not None
-    source = f"rag.top-k, {origin('rag.top-k', overrides)}" if legacy else origin(key, overrides)
-    return f"{key} = {value} ({source})"
+def _width_origin(key: str, settings: Settings, overrides: Mapping[str, object]) -> str:
+    """Says where a width comes from, which may be the legacy key that stands in for it."""
+    given = origin(key, overrides)
+    if given == DEFAULT and settings.rag.top_k is not None:
+        return f"rag.top-k, {origin('rag.top-k', overrides)}"
+    return given
 
 
 def _check_sasl(settings: Settings) -> None:

@@ -38,7 +38,9 @@ def ask(
     as_json: bool,
     **fields: Any,
 ) -> int:
-    """Sends one request and waits for its result; several questions are paths of one request.
+    """Sends a request and shows its result.
+
+    Several questions are paths of one request.
 
     Exits 1 where the result is `failed`, `expired` or `rejected`, or does not come in time.
     """

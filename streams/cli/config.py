@@ -12,19 +12,25 @@ import orjson
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def config(config_file: Path | None, *, as_json: bool) -> None:
-    """Shows every setting, its value and where that comes from; secrets are masked."""
+    """Shows every setting and where it comes from.
+
+    Secrets are masked.
+    """
     from rich.console import Console
     from rich.table import Table
 
     from streams import configuration
 
     settings = configuration.load(config_file)
-    values = configuration.effective(settings)
+    values, sources = configuration.effective(settings), configuration.sources(settings)
     if as_json:
-        entries = {key: {"value": value, "from": configuration.origin(key)} for key, value in values.items()}
+        entries = {key: {"value": value, "from": sources[key]} for key, value in values.items()}
         click.echo(orjson.dumps(entries, option=orjson.OPT_INDENT_2))
         return
-    table = Table("key", "value", "from", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("key", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_column("from", overflow="fold")
     for key, value in values.items():
-        table.add_row(key, "-" if value is None else str(value), configuration.origin(key))
+        table.add_row(key, "-" if value is None else str(value), sources[key])
     Console().print(table)

@@ -29,7 +29,7 @@ def _selection(command: Command) -> Command:
 
 @click.group("dead-letters", epilog="Example: lookup-stage dead-letters list --retryable")
 def dead_letters() -> None:
-    """Looks at requests that could not be answered, and sends them again."""
+    """Lists, shows and redrives dead letters."""
 
 
 @dead_letters.command("list", epilog="Example: lookup-stage dead-letters list --reason decode")

@@ -42,10 +42,11 @@ class _Demo:
 @click.option("--keep", is_flag=True, help="Leave broker and worker running until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def demo(documents: Path | None, questions: tuple[str, ...], *, keep: bool, as_json: bool) -> None:
-    """Shows the whole stage at work; needs no server and no download.
+    """Shows the whole stage at work.
 
-    Starts a broker in this process, indexes ten operations runbooks into Milvus Lite, starts the real worker,
-    sends a dozen lookups over Kafka and prints question, evidence and ledger.
+    Needs no server and no download. Starts a broker in this process, indexes ten operations runbooks into
+    Milvus Lite, starts the real worker, sends a dozen lookups over Kafka and prints question, evidence and
+    ledger.
     """
     from streams.demo.broker import InProcessBroker
     from streams.demo.session import demo_settings

@@ -23,7 +23,7 @@ import orjson
 def topics(
     config_file: Path | None, *, partitions: int, replication: int, dry_run: bool, as_json: bool
 ) -> int:
-    """Creates the topics that are missing and reports what differs."""
+    """Creates missing topics, reports the others."""
     from streams import configuration
     from streams.topics import ensure_topics
 
