@@ -42,9 +42,7 @@ async def run_worker(settings: Settings) -> None:
     async with running_stage(settings) as stage:
         app = create_app(settings)
         attach_stage(app, stage, settings)
-        worker = _EmbeddedWorker(
-            app, override_logging=False, redirect_stdouts=False, quiet=True, daemon=False
-        )
+        worker = _EmbeddedWorker(app)
         try:
             await worker.start()
             log.info("worker_ready", group=settings.kafka.group_id, topic=settings.kafka.topics.requests)
@@ -60,7 +58,11 @@ async def run_worker(settings: Settings) -> None:
 
 
 class _EmbeddedWorker(faust.Worker):
-    """A Faust worker inside our own command: signals and process title are not its business."""
+    """A Faust worker inside our own command: signals, process title and screen are not its business."""
+
+    def __init__(self, app: faust.App) -> None:
+        super().__init__(app, override_logging=False, redirect_stdouts=False, quiet=True, daemon=False)
+        self.spinner = None
 
     def install_signal_handlers(self) -> None:
         """Leaves signals to `run_worker`."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pymilvus import DataType
-
+from pipeline.adapters.milvus_client import DataType
 from pipeline.adapters.milvus_filter import MetadataLayout
 from pipeline.errors import ConfigurationError
 

@@ -7,11 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pymilvus import AsyncMilvusClient
-from pymilvus.client.types import LoadState
-from pymilvus.exceptions import ConnectionConfigException
-
 from pipeline.adapters.conditions import satisfies
+from pipeline.adapters.milvus_client import AsyncMilvusClient, LoadState, exceptions
 from pipeline.adapters.milvus_collection import CollectionShape, MilvusCollection, check_dimension, read_shape
 from pipeline.adapters.milvus_errors import (
     ENGINE_ERRORS,
@@ -147,7 +144,7 @@ class MilvusDenseSearch:
             # The client connects on its first call, in this loop; but for Milvus Lite its constructor starts
             # the engine, which takes a second.
             self._client = await asyncio.to_thread(AsyncMilvusClient, **options)
-        except (ConnectionConfigException, ValueError) as error:
+        except (exceptions.ConnectionConfigException, ValueError) as error:
             raise ConfigurationError(self._collection.cannot_open) from error
 
     async def _read_shape(self) -> CollectionShape:

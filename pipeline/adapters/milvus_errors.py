@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import grpc
-from pymilvus import exceptions as vendor
 
+from pipeline.adapters.milvus_client import exceptions as vendor
 from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
 
 EngineError: TypeAlias = vendor.MilvusException | grpc.RpcError

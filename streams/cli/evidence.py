@@ -36,20 +36,14 @@ def print_result(question: str, result: LookupResult, console: Console | None = 
 
 
 def _evidence_table(result: LookupResult) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("#", justify="right")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
+    table.add_column("#", justify="right", style="dim")
     table.add_column("score", justify="right")
-    table.add_column("document_id", overflow="fold", max_width=40)
-    table.add_column("source", overflow="fold", max_width=32)
-    table.add_column("snippet", ratio=1)
+    table.add_column("document_id, source and snippet", ratio=1)
     for item in result.evidence:
-        table.add_row(
-            str(item.rank),
-            f"{item.score:.3f}",
-            Text(item.document_id, style="cyan"),
-            Text(item.source or "-"),
-            Text(_snippet(item.content), style="default"),
-        )
+        where = Text.assemble((item.document_id, "bold cyan"), "  ", (item.source or "", "dim"))
+        where.append(f"\n{_snippet(item.content)}")
+        table.add_row(str(item.rank), f"{item.score:.3f}", where)
     return table
 
 

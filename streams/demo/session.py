@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -112,7 +112,7 @@ async def index(settings: Settings, documents: Path, folder: Path) -> IndexRepor
 @asynccontextmanager
 async def running_session(settings: Settings, folder: Path) -> AsyncIterator[DemoSession]:
     """Starts the worker in a process of its own and a client beside it."""
-    worker = await _start(settings, folder, "worker")
+    worker = await _start(settings, folder, "worker", stdout=DEVNULL)
     try:
         async with connected_client(settings.kafka) as client:
             yield DemoSession(client=client, worker=worker, folder=folder)
@@ -122,7 +122,7 @@ async def running_session(settings: Settings, folder: Path) -> AsyncIterator[Dem
         await worker.wait()
 
 
-async def _start(settings: Settings, folder: Path, *arguments: str, stdout: int | None = None) -> Process:
+async def _start(settings: Settings, folder: Path, *arguments: str, stdout: int) -> Process:
     overrides = _overrides(settings.kafka.bootstrap_servers, folder)
     environment = {environment_name(key): value for key, value in overrides.items()}
     with (folder / LOG_FILE).open("ab") as log:

@@ -7,10 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pymilvus import DataType, MilvusClient
-from pymilvus.client.types import LoadState
-from pymilvus.exceptions import ConnectionConfigException
-
+from pipeline.adapters.milvus_client import DataType, LoadState, MilvusClient, exceptions
 from pipeline.adapters.milvus_collection import MilvusCollection, check_dimension, read_shape
 from pipeline.adapters.milvus_errors import ENGINE_ERRORS, explain, is_missing, quiet_client_logs
 from pipeline.adapters.milvus_filter import filter_expression, string_literal
@@ -142,7 +139,7 @@ class MilvusIndex:
         wanted = self._collection
         try:
             return MilvusClient(**wanted.client_options(timeout_s=CONNECT_TIMEOUT_S))
-        except (ConnectionConfigException, ValueError) as error:
+        except (exceptions.ConnectionConfigException, ValueError) as error:
             raise ConfigurationError(wanted.cannot_open) from error
         except OSError as error:
             raise ConfigurationError(f"{wanted.ca_file} cannot be read: {error.strerror}") from error
