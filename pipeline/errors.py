@@ -2,7 +2,7 @@
 
 LookupStageError
 ├── ConfigurationError      the stage cannot start like this
-├── LimitExceeded           a request asks for more than is allowed
+├── LimitsExceeded          a request asks for more than is allowed
 └── SearchError             a path got no answer
     ├── SearchUnavailable   the engine or the embedder cannot be reached or is failing; trying again may help
     ├── SearchTimeout       no answer in time; trying again may help
@@ -14,6 +14,8 @@ happens. What the engine said, with its hosts and times, belongs to `__cause__`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from pipeline.model import ErrorCode, Problem
@@ -27,8 +29,9 @@ class ConfigurationError(LookupStageError):
     """The stage cannot start: a setting, or what it points at, is not as it must be. One line."""
 
 
-class LimitExceeded(LookupStageError):
-    """A request asks for more than it may.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceededLimit:
+    """One width that a request may not have.
 
     Attributes:
         field: The request's field.
@@ -36,11 +39,21 @@ class LimitExceeded(LookupStageError):
         allowed: What it may ask for.
     """
 
-    def __init__(self, field: str, value: int, allowed: str) -> None:
-        super().__init__(f"{field} is {value}, allowed is {allowed}")
-        self.field = field
-        self.value = value
-        self.allowed = allowed
+    field: str
+    value: int
+    allowed: str
+
+
+class LimitsExceeded(LookupStageError):
+    """A request asks for more than it may.
+
+    Attributes:
+        exceeded: Every width that is too large, at least one.
+    """
+
+    def __init__(self, exceeded: Iterable[ExceededLimit]) -> None:
+        self.exceeded = tuple(exceeded)
+        super().__init__("; ".join(f"{e.field} is {e.value}, must be {e.allowed}" for e in self.exceeded))
 
 
 class SearchError(LookupStageError):

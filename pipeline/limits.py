@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.errors import LimitExceeded
+from pipeline.errors import ExceededLimit, LimitsExceeded
 from pipeline.model import Budget, Limits
 
 DEFAULT_RETRIEVE_K = 20
@@ -46,19 +46,21 @@ def override_limits(
         max_chunks_per_document: The request's cap, at least 1.
 
     Raises:
-        LimitExceeded: A width is over the ceiling, or `return_n` over `retrieve_k`.
+        LimitsExceeded: Widths over the ceiling, or `return_n` over `retrieve_k`; all of them are named.
     """
-    widths = {
-        "retrieve_k": retrieve_k,
-        "return_n": return_n,
-        "max_chunks_per_document": max_chunks_per_document,
-    }
-    for field, value in widths.items():
-        if value is not None and value > ceiling:
-            raise LimitExceeded(field, value, f"at most {ceiling} (rag.max-retrieve-k)")
     recall = _first(retrieve_k, configured.retrieve_k)
-    if return_n is not None and return_n > recall:
-        raise LimitExceeded("return_n", return_n, f"at most retrieve_k, which is {recall}")
+    bounds = (
+        ("retrieve_k", retrieve_k, ceiling, "rag.max-retrieve-k"),
+        ("return_n", return_n, min(ceiling, recall), "retrieve_k"),
+        ("max_chunks_per_document", max_chunks_per_document, ceiling, "rag.max-retrieve-k"),
+    )
+    exceeded = [
+        ExceededLimit(field=field, value=value, allowed=f"at most {bound} ({rule})")
+        for field, value, bound, rule in bounds
+        if value is not None and value > bound
+    ]
+    if exceeded:
+        raise LimitsExceeded(exceeded)
     return Limits(
         retrieve_k=recall,
         return_n=_first(return_n, min(configured.return_n, recall)),

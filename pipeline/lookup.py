@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pipeline.errors import SearchError, SearchTimeout
 from pipeline.model import Lookup, Outcome, PathHits, Problem, SearchQuery, Vector
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
+
+T = TypeVar("T")
 
 INTERNAL = Problem(code="internal", message="the search failed in an unforeseen way")
 
@@ -67,13 +70,15 @@ class LookupPipeline:
             return lookup.vectors
         if self._embedder is None:
             return [None] * len(lookup.queries)
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await self._embedder.embed(lookup.queries, timeout_s=_left(deadline))
-        except TimeoutError as error:
-            return _caused(SearchTimeout("the embedder did not answer in time"), error)
-        except Exception as error:  # noqa: BLE001 - whatever an adapter raises, the agent gets an answer
-            return error
+        embedder = self._embedder
+
+        async def embed() -> Sequence[Vector]:
+            vectors = await embedder.embed(lookup.queries, timeout_s=_left(deadline))
+            if len(vectors) != len(lookup.queries):
+                raise ValueError(f"the embedder gave {len(vectors)} vectors for {len(lookup.queries)} texts")
+            return vectors
+
+        return await _settled(embed(), deadline, SearchTimeout("the embedder did not answer in time"))
 
     async def _path(
         self, lookup: Lookup, index: int, vector: Vector | None, deadline: float
@@ -84,25 +89,35 @@ class LookupPipeline:
             limit=lookup.limits.retrieve_k,
             conditions=lookup.conditions,
         )
-        try:
-            async with asyncio.timeout_at(deadline):
-                hits = await self._search.search(query, timeout_s=_left(deadline))
-        except TimeoutError as error:
-            return _caused(SearchTimeout("the search did not answer in time"), error)
-        except Exception as error:  # noqa: BLE001 - whatever an adapter raises, the agent gets an answer
-            return error
-        if len(hits) > query.limit:
-            return ValueError(f"the search port returned {len(hits)} hits where {query.limit} were asked for")
-        return PathHits(query=index, hits=tuple(hits))
+
+        async def search() -> PathHits:
+            hits = tuple(await self._search.search(query, timeout_s=_left(deadline)))
+            if len(hits) > query.limit:
+                raise ValueError(f"the search port gave {len(hits)} hits where {query.limit} were asked for")
+            return PathHits(query=index, hits=hits)
+
+        return await _settled(search(), deadline, SearchTimeout("the search did not answer in time"))
+
+
+async def _settled(asking: Coroutine[Any, Any, T], deadline: float, late: SearchTimeout) -> T | Exception:
+    """Awaits a port; whatever it raises is given back, for the agent gets an answer all the same."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await asking
+    except TimeoutError as error:
+        late.__cause__ = error
+        return late
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return RuntimeError("the port was cancelled from within")
+    except Exception as error:  # noqa: BLE001 - see above
+        return error
 
 
 def _left(deadline: float) -> float:
     return max(deadline - asyncio.get_running_loop().time(), 0.0)
-
-
-def _caused(error: SearchError, cause: Exception) -> SearchError:
-    error.__cause__ = cause
-    return error
 
 
 def _answer(index: int, result: PathHits | Exception) -> PathAnswer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -18,9 +18,8 @@ from streams.requests import (
     RequestInvalid,
     RequestRules,
     RequestUnreadable,
+    check,
     decode,
-    to_lookup,
-    validate,
 )
 from streams.results import LookupResult, Rejection, result_record
 from streams.settings import TopicSettings
@@ -87,8 +86,7 @@ class Answerer:
             return self._answer(record, None, Failure(stage="decode", retryable=False, error=error))
         request_id = decoded.request_id
         try:
-            request = validate(decoded)
-            lookup = to_lookup(request, self._rules)
+            request, lookup = check(decoded, self._rules)
             del decoded  # a body of many megabytes must not wait for the search
             return await self._look_up(record, request, lookup)
         except RequestInvalid as error:
@@ -126,7 +124,7 @@ class Answerer:
         for error in answered.failures:
             if not isinstance(error, SearchError):
                 log.error("search_failed_unforeseen", offset=record.offset, exc_info=error)
-        failure = _search_failure(answered.failures[0]) if answered.outcome.status == "failed" else None
+        failure = _search_failure(answered.failures) if answered.outcome.status == "failed" else None
         answer = self._answer(record, _result(request, lookup, answered.outcome), failure)
         return replace(answer, search_errors=answered.failures)
 
@@ -161,7 +159,12 @@ def _result(request: LookupRequest, lookup: Lookup, outcome: Outcome) -> LookupR
     )
 
 
-def _search_failure(error: Exception) -> Failure:
-    if isinstance(error, SearchError):
-        return Failure(stage="search", retryable=error.retryable, error=error, attempts=error.attempts)
-    return Failure(stage="search", retryable=False, error=error)
+def _search_failure(errors: Sequence[Exception]) -> Failure:
+    """Tells of the first path's error, of the best chance that any path has, and of the most tries."""
+    known = [error for error in errors if isinstance(error, SearchError)]
+    return Failure(
+        stage="search",
+        retryable=any(error.retryable for error in known),
+        error=errors[0],
+        attempts=max((error.attempts for error in known), default=1),
+    )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from pipeline.errors import ConfigurationError
@@ -18,10 +18,9 @@ from streams.setting_sources import (
     nested,
     setting_keys,
 )
-from streams.settings import Settings
+from streams.settings import MASK, Settings, masked
 from streams.validation import complaint
 
-MASK = "**********"
 DEFAULT = "default"
 
 
@@ -63,13 +62,13 @@ def origin(key: str, overrides: Mapping[str, object] | None = None) -> str:
 
 
 def effective(settings: Settings) -> dict[str, object]:
-    """Gives every key with the value in force; secrets are masked."""
+    """Gives every key with the value in force; secrets are masked, those that stand in an address too."""
     values: dict[str, object] = {}
     for key in setting_keys(Settings):
         value: object = settings
         for part in key.replace("-", "_").split("."):
             value = getattr(value, part)
-        values[key] = MASK if isinstance(value, SecretStr) else value
+        values[key] = masked(value)
     limits = settings.rag.limits
     return values | {"rag.retrieve-k": limits.retrieve_k, "rag.return-n": limits.return_n}
 
@@ -86,11 +85,19 @@ def _complaints(error: ValidationError, overrides: Mapping[str, object]) -> list
     keys = setting_keys(Settings)
     lines = []
     for detail in error.errors(include_url=False):
-        key = ".".join(str(part) for part in detail["loc"][:3]).replace("_", "-")
+        key = _key_of(detail["loc"])
         field = keys.get(key)
-        shown = MASK if field is not None and _is_secret(field) else repr(detail["input"])
+        shown = MASK if field is not None and _is_secret(field) else masked(repr(detail["input"]))
         lines.append(f"{key} = {shown} ({origin(key, overrides)}): {complaint(detail)}")
     return lines
+
+
+def _key_of(location: tuple[int | str, ...]) -> str:
+    """Finds the setting that a place inside it belongs to."""
+    parts = [str(part).replace("_", "-") for part in location]
+    prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    known = setting_keys(Settings)
+    return next((prefix for prefix in prefixes if prefix in known), ".".join(parts))
 
 
 def _is_secret(field: FieldInfo) -> bool:

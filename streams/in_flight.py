@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
-from collections.abc import Callable, Coroutine, Hashable, Iterable
+from collections import Counter, defaultdict, deque
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 Partition = tuple[str, int]
 """Topic and partition number; Kafka clients' own pairs are equal to it."""
 
+CANCEL_TIMEOUT_S = 1.0
+"""Seconds that cancelled work has to end."""
+
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
+    partition: Partition
     acknowledge: Callable[[], object]
+    order: Hashable | None
     done: bool = False
 
 
@@ -37,7 +42,11 @@ class InFlight:
         self._on_failure = on_failure
         self._pending: defaultdict[Partition, deque[_Ticket]] = defaultdict(deque)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[None]] = set()
         self._last_of: dict[Hashable, asyncio.Task[None]] = {}
+        self._lost: Counter[Partition] = Counter()
+        self._open = asyncio.Event()
+        self._open.set()
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -53,32 +62,43 @@ class InFlight:
         acknowledge: Callable[[], object],
         *,
         after: Hashable | None = None,
+        gate: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Starts work as soon as there is a place for it.
+        """Starts work as soon as there is a place for it and no drain goes on.
+
+        If the partition is forgotten meanwhile, the work is not started: the partition's next owner has it.
 
         Args:
             partition: Where the request was read; calls come in the order of its offsets.
             work: Answers and publishes; when it returns, the request may be acknowledged.
             acknowledge: Called once, when it may.
             after: Work of one name starts only when the one before it has ended; `None` waits for nothing.
+            gate: Waited for before a place is taken.
         """
-        await self._places.acquire()
-        ticket = _Ticket(acknowledge)
+        times_lost = self._lost[partition]
+        if gate is not None:
+            await gate()
+        await self._place()
+        if self._lost[partition] != times_lost:
+            self._places.release()
+            return
+        ticket = _Ticket(partition, acknowledge, after)
         self._pending[partition].append(ticket)
         previous = None if after is None else self._last_of.get(after)
         task = asyncio.create_task(work() if previous is None else _after(previous, work))
         self._tasks.add(task)
         if after is not None:
             self._last_of[after] = task
-        task.add_done_callback(lambda task: self._ended(task, partition, ticket, after))
+        task.add_done_callback(lambda task: self._ended(task, ticket))
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Drops what is unacknowledged in partitions that another worker owns now."""
         for partition in partitions:
             self._pending.pop(partition, None)
+            self._lost[partition] += 1
 
     async def drain(self, timeout_s: float) -> int:
-        """Waits for what is in work, then cancels what is left.
+        """Starts nothing new until `resume`, waits for what is in work, then cancels what is left.
 
         Args:
             timeout_s: Seconds to wait.
@@ -86,31 +106,46 @@ class InFlight:
         Returns:
             How many requests did not finish; they are not acknowledged.
         """
+        self._open.clear()
         if not self._tasks:
             return 0
-        await asyncio.wait(self._tasks, timeout=timeout_s)
-        unfinished = {task for task in self._tasks if not task.done()}
+        _, unfinished = await asyncio.wait(self._tasks, timeout=timeout_s)
         for task in unfinished:
+            self._abandoned.add(task)
             task.cancel()
         if unfinished:
-            await asyncio.wait(unfinished, timeout=1)
+            await asyncio.wait(unfinished, timeout=CANCEL_TIMEOUT_S)
         return len(unfinished)
 
-    def _ended(
-        self, task: asyncio.Task[None], partition: Partition, ticket: _Ticket, after: Hashable | None
-    ) -> None:
+    def resume(self) -> None:
+        """Starts work again after a drain."""
+        self._open.set()
+
+    async def _place(self) -> None:
+        while True:
+            await self._open.wait()
+            await self._places.acquire()
+            if self._open.is_set():
+                return
+            self._places.release()
+
+    def _ended(self, task: asyncio.Task[None], ticket: _Ticket) -> None:
         self._tasks.discard(task)
         self._places.release()
-        if after is not None and self._last_of.get(after) is task:
-            del self._last_of[after]
+        if self._last_of.get(ticket.order) is task:
+            del self._last_of[ticket.order]
+        abandoned = task in self._abandoned
+        self._abandoned.discard(task)
         if task.cancelled():
+            if not abandoned:
+                self._on_failure(asyncio.CancelledError("the work of a request was cancelled from within"))
             return
         error = task.exception()
         if error is not None:
             self._on_failure(error)
             return
         ticket.done = True
-        self._acknowledge(partition)
+        self._acknowledge(ticket.partition)
 
     def _acknowledge(self, partition: Partition) -> None:
         tickets = self._pending.get(partition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias
@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from pipeline.errors import LimitExceeded
+from pipeline.errors import LimitsExceeded
 from pipeline.limits import narrow_budget, override_limits
 from pipeline.model import Budget, Condition, Limits, Lookup, Scalar
 from streams.validation import complaint
@@ -35,6 +35,8 @@ MAX_REQUEST_ID_CHARS = 200
 MAX_QUERIES = 8
 MAX_QUERY_CHARS = 8_192
 MAX_HINTS_BYTES = 16 * 1_024
+MAX_SHOWN_CHARS = 80
+MAX_DIGITS = 4_000
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _FILTER_FIELD = re.compile(r"[\w.\-]{1,200}")
@@ -216,74 +218,58 @@ def decode(value: bytes | None) -> DecodedRequest:
     return DecodedRequest(request_id=request_id, body=body, flaw=flaw)
 
 
-def validate(decoded: DecodedRequest) -> LookupRequest:
-    """Checks the form of a request.
+def check(decoded: DecodedRequest, rules: RequestRules) -> tuple[LookupRequest, Lookup]:
+    """Checks a request, and fills in the defaults.
 
     Raises:
-        RequestInvalid: Every field that is wrong is named; `request` where it is the JSON itself.
+        RequestInvalid: Every field that is wrong in its form or against the rules is named; `request` where
+            it is the JSON itself.
     """
+    problems: list[FieldProblem] = []
+    misformed: set[str] = set()
     try:
         request = LookupRequest.model_validate(decoded.body)
     except ValidationError as error:
-        problems = [_problem(detail) for detail in error.errors(include_url=False)]
-        raise RequestInvalid(decoded.request_id, problems) from error
-    problems = list(_form_problems(request))
-    if decoded.flaw is not None:
+        details = error.errors(include_url=False)
+        problems += [_problem(detail) for detail in details]
+        misformed = {str(detail["loc"][0]) for detail in details}
+        request = _without(decoded, misformed)
+    lookup, broken_rules = _lookup(request, rules)
+    problems += [
+        problem
+        for problem in (*_form_problems(decoded.body, request), *broken_rules)
+        if problem.field not in misformed
+    ]
+    if decoded.flaw is not None and not problems:
         problems.append(
             FieldProblem(field="request", value="the value", problem=f"must be JSON: {decoded.flaw}")
         )
-    if problems:
+    if problems or lookup is None:
         raise RequestInvalid(decoded.request_id, problems)
-    return request
-
-
-def to_lookup(request: LookupRequest, rules: RequestRules) -> Lookup:
-    """Fills in the defaults of a request and holds it to the rules.
-
-    Raises:
-        RequestInvalid: A width is over its bound, a tenant is missing, or a vector has another dimension.
-    """
-    problems = [*_tenant_problems(request, rules), *_dimension_problems(request, rules)]
-    limits = rules.limits
-    try:
-        limits = override_limits(
-            rules.limits,
-            ceiling=rules.max_width,
-            retrieve_k=request.retrieve_k,
-            return_n=request.return_n,
-            max_chunks_per_document=request.max_chunks_per_document,
-        )
-    except LimitExceeded as error:
-        problems.append(
-            FieldProblem(field=error.field, value=str(error.value), problem=f"must be {error.allowed}")
-        )
-    if problems:
-        raise RequestInvalid(request.request_id, problems)
-    budget = request.budget or RequestedBudget()
-    return Lookup(
-        queries=request.all_queries,
-        vectors=request.all_vectors,
-        limits=limits,
-        budget=narrow_budget(rules.budget, **budget.model_dump()),
-        conditions=_conditions(request, rules),
-    )
+    return request, lookup
 
 
 def shown(value: object) -> str:
-    """Gives a value as a person should see it in an error: at most about 80 characters."""
-    return _REPR.repr(value)
+    """Gives a value as a person should see it in an error: at most 80 characters."""
+    text = _REPR.repr(value)
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[: MAX_SHOWN_CHARS - 1]}…"
 
 
 _REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = MAX_SHOWN_CHARS
 _REPR.maxlist = _REPR.maxdict = 4
 
 
 def _lenient(value: bytes) -> Any:
     try:
-        return json.loads(value)
+        # Integers that are too long for `int` are read as floats: they are out of bounds anyway.
+        return json.loads(value, parse_int=_number)
     except (ValueError, RecursionError) as error:
         raise RequestUnreadable(f"the value is not JSON: {' '.join(str(error).split())[:200]}") from error
+
+
+def _number(digits: str) -> float:
+    return int(digits) if len(digits) < MAX_DIGITS else float(digits)
 
 
 def _is_utf8(text: str) -> bool:
@@ -297,21 +283,55 @@ def _problem(detail: ErrorDetails) -> FieldProblem:
     )
 
 
-def _form_problems(request: LookupRequest) -> Iterator[FieldProblem]:
-    if request.query is None and request.queries is None:
-        yield FieldProblem(field="query", value="None", problem="query or queries must be given")
-    if request.query is not None and request.queries is not None:
-        yield FieldProblem(
-            field="queries", value=shown(request.queries), problem="must not be given beside query"
+def _without(decoded: DecodedRequest, fields: Collection[str]) -> LookupRequest:
+    """Gives what is left of a request, so that the rules can look at the rest of it."""
+    rest = {name: value for name, value in decoded.body.items() if name not in fields}
+    return LookupRequest.model_validate({"request_id": "-", **rest})
+
+
+def _lookup(request: LookupRequest, rules: RequestRules) -> tuple[Lookup | None, list[FieldProblem]]:
+    """Gives the lookup, or every rule that stands against it."""
+    problems = [*_tenant_problems(request, rules), *_dimension_problems(request, rules)]
+    try:
+        limits = override_limits(
+            rules.limits,
+            ceiling=rules.max_width,
+            retrieve_k=request.retrieve_k,
+            return_n=request.return_n,
+            max_chunks_per_document=request.max_chunks_per_document,
         )
-    if request.vector is not None and request.vectors is not None:
+    except LimitsExceeded as error:
+        exceeded = [
+            FieldProblem(field=limit.field, value=str(limit.value), problem=f"must be {limit.allowed}")
+            for limit in error.exceeded
+        ]
+        return None, problems + exceeded
+    budget = request.budget or RequestedBudget()
+    lookup = Lookup(
+        queries=request.all_queries,
+        vectors=request.all_vectors,
+        limits=limits,
+        budget=narrow_budget(rules.budget, **budget.model_dump()),
+        conditions=_conditions(request, rules),
+    )
+    return lookup, problems
+
+
+def _form_problems(body: Mapping[str, Any], request: LookupRequest) -> Iterator[FieldProblem]:
+    """Names what is wrong between fields; what is absent from `body` was not sent."""
+    sent = {name for name in ("query", "queries", "vector", "vectors") if body.get(name) is not None}
+    if not sent & {"query", "queries"}:
+        yield FieldProblem(field="query", value="None", problem="query or queries must be given")
+    if {"query", "queries"} <= sent:
         yield FieldProblem(
-            field="vectors",
-            value=f"{len(request.vectors)} vectors",
-            problem="must not be given beside vector",
+            field="queries", value=shown(body["queries"]), problem="must not be given beside query"
+        )
+    if {"vector", "vectors"} <= sent:
+        yield FieldProblem(
+            field="vectors", value=shown(body["vectors"]), problem="must not be given beside vector"
         )
     vectors, queries = request.all_vectors, request.all_queries
-    if vectors is not None and len(vectors) != len(queries):
+    if vectors is not None and queries and len(vectors) != len(queries):
         yield FieldProblem(
             field="vectors" if request.vector is None else "vector",
             value=f"{len(vectors)} vectors",

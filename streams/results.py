@@ -92,7 +92,7 @@ def decode(value: bytes) -> LookupResult:
     Raises:
         ValueError: It is not the JSON of a result.
     """
-    return _RESULT.validate_json(value)
+    return _RESULT.validate_python(orjson.loads(value))
 
 
 def result_record(request: ConsumedRecord, result: LookupResult, *, topic: str) -> ProducedRecord:

@@ -64,11 +64,14 @@ def file_values(keys: Iterable[str]) -> dict[str, object]:
     if not name:
         return {}
     try:
-        content = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+        text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{name}: cannot be read: {_one_line(error)}") from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{name}: is not YAML: {_one_line(error)}") from error
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # What YAML says of a line quotes it, and there may be a secret in it.
+        raise ConfigurationError(f"{name}: is not YAML{_place(error)}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -111,6 +114,11 @@ def _flattened(content: Mapping[Any, Any], prefix: str, known: list[str]) -> Ite
             yield from _flattened(value, f"{key}.", known)
         else:
             yield key, value
+
+
+def _place(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f": see line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _one_line(error: Exception) -> str:

@@ -7,6 +7,8 @@ A key such as `rag.retrieve-k` is an attribute path (`settings.rag.retrieve_k`) 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -23,6 +25,17 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pipeline.limits import configured_widths
 from pipeline.model import Budget, Limits
 from streams.setting_sources import KeySource, environment_values, file_values, setting_keys
+
+MASK = "**********"
+
+_CREDENTIALS_IN_ADDRESS = re.compile(r"(?<=://)\S*(?=@)")
+
+
+def masked(value: object) -> object:
+    """Gives a value as it may be shown: secrets are masked, those that stand in an address too."""
+    if isinstance(value, SecretStr):
+        return MASK
+    return _CREDENTIALS_IN_ADDRESS.sub(MASK, value) if isinstance(value, str) else value
 
 
 def _no_boolean(value: object) -> object:
@@ -48,9 +61,12 @@ Mapping: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_parsed_mapping)]
 
 
 class Group(BaseModel):
-    """Settings that share the first part of their keys."""
+    """Settings that share the first part of their keys. Its repr shows no secret."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        return [(name, masked(value)) for name, value in super().__repr_args__()]
 
 
 class RagSettings(Group):
@@ -223,7 +239,7 @@ class Settings(BaseSettings):
     does so with errors that people can read.
     """
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     rag: RagSettings = RagSettings()
     projection: ProjectionSettings = ProjectionSettings()

@@ -61,20 +61,16 @@ class LookupStage:
         self._circuits = circuits
         self._in_flight = InFlight(policy.max_in_flight, self._fail)
         self._dead_letters = DeadLetterLimit(policy.max_dead_letters_per_minute)
-        self._open = asyncio.Event()
-        self._open.set()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     async def take(self, record: ConsumedRecord, acknowledge: Callable[[], object]) -> None:
         """Starts work on a record; waits while too many are in work or the stage is draining or paused."""
-        if self._policy.waits_for_search:
-            await self._search_is_up()
-        await self._open.wait()
         await self._in_flight.start(
             (record.topic, record.partition),
             lambda: self._process(record),
             acknowledge,
             after=self._order_of(record),
+            gate=self._search_is_up if self._policy.waits_for_search else None,
         )
 
     async def drain(self, timeout_s: float) -> None:
@@ -83,7 +79,6 @@ class LookupStage:
         Args:
             timeout_s: Seconds after which unfinished work is cancelled.
         """
-        self._open.clear()
         unfinished = await self._in_flight.drain(timeout_s)
         if unfinished:
             log.warning("requests_left_unfinished", count=unfinished)
@@ -91,7 +86,7 @@ class LookupStage:
     def resume(self, *, without: Iterable[Partition] = ()) -> None:
         """Takes records again after a drain, and forgets partitions that are no longer its own."""
         self._in_flight.forget(without)
-        self._open.set()
+        self._in_flight.resume()
 
     async def _process(self, record: ConsumedRecord) -> None:
         answer = await self._answerer.answer(record)

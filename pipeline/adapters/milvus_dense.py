@@ -168,7 +168,7 @@ class MilvusDenseSearch:
         if not names:
             raise ConfigurationError(f"collection {collection}: field {field} has no index")
         index = await self._client.describe_index(collection, names[0], **_ONCE)
-        metric = str(index["metric_type"]).upper()
+        metric = str(index.get("metric_type")).upper()
         if metric not in METRICS:
             raise ConfigurationError(
                 f"collection {collection}: the index of field {field} has metric {metric},"

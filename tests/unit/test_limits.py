@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import LimitExceeded, LookupStageError
+from pipeline.errors import ExceededLimit, LimitsExceeded, LookupStageError
 from pipeline.limits import configured_widths, narrow_budget, override_limits
 from pipeline.model import Budget, Limits
 from tests import strategies
@@ -57,14 +57,35 @@ def test_override_limits_narrows_the_return_width_with_the_recall_width() -> Non
     assert override_limits(limits(), ceiling=CEILING, retrieve_k=6) == limits(retrieve_k=6, return_n=5)
 
 
-@pytest.mark.parametrize("field", ["retrieve_k", "return_n", "max_chunks_per_document"])
-def test_override_limits_refuses_more_than_the_ceiling(field: str) -> None:
-    """The error names the field, the value and the key that sets the ceiling."""
-    with pytest.raises(LimitExceeded) as refused:
+@pytest.mark.parametrize(
+    ("field", "rule"),
+    [
+        ("retrieve_k", "rag.max-retrieve-k"),
+        ("return_n", "retrieve_k"),
+        ("max_chunks_per_document", "rag.max-retrieve-k"),
+    ],
+)
+def test_override_limits_refuses_more_than_the_ceiling(field: str, rule: str) -> None:
+    """The error names the field, the value, what is allowed and what sets the bound."""
+    with pytest.raises(LimitsExceeded) as refused:
         override_limits(limits(retrieve_k=CEILING), ceiling=CEILING, **{field: CEILING + 1})
-    assert (refused.value.field, refused.value.value) == (field, CEILING + 1)
-    assert str(refused.value) == f"{field} is 51, allowed is at most 50 (rag.max-retrieve-k)"
+    assert refused.value.exceeded == (
+        ExceededLimit(field=field, value=CEILING + 1, allowed=f"at most {CEILING} ({rule})"),
+    )
+    assert str(refused.value) == f"{field} is 51, must be at most 50 ({rule})"
     assert isinstance(refused.value, LookupStageError)
+
+
+def test_override_limits_names_every_width_that_is_too_large() -> None:
+    """An agent learns of all its mistakes at once."""
+    with pytest.raises(LimitsExceeded) as refused:
+        override_limits(limits(), ceiling=CEILING, retrieve_k=51, return_n=52, max_chunks_per_document=53)
+    assert [(one.field, one.value) for one in refused.value.exceeded] == [
+        ("retrieve_k", 51),
+        ("return_n", 52),
+        ("max_chunks_per_document", 53),
+    ]
+    assert str(refused.value).count("; ") == 2
 
 
 @pytest.mark.parametrize(
@@ -75,10 +96,11 @@ def test_override_limits_refuses_to_return_more_than_is_retrieved(
     retrieve_k: int | None, recall: int
 ) -> None:
     """`return_n` is bounded by the recall width in force, the request's or the configured one."""
-    with pytest.raises(LimitExceeded) as refused:
+    with pytest.raises(LimitsExceeded) as refused:
         override_limits(limits(), ceiling=CEILING, retrieve_k=retrieve_k, return_n=recall + 1)
-    assert (refused.value.field, refused.value.value) == ("return_n", recall + 1)
-    assert refused.value.allowed == f"at most retrieve_k, which is {recall}"
+    (exceeded,) = refused.value.exceeded
+    assert (exceeded.field, exceeded.value) == ("return_n", recall + 1)
+    assert exceeded.allowed == f"at most {recall} (retrieve_k)"
     accepted = override_limits(limits(), ceiling=CEILING, retrieve_k=retrieve_k, return_n=recall)
     assert accepted.return_n == recall
 
@@ -91,9 +113,9 @@ def test_override_limits_are_sound_or_refused(
     asked = {"retrieve_k": retrieve_k, "return_n": return_n, "max_chunks_per_document": cap}
     recall = retrieve_k or configured.retrieve_k
     if max(retrieve_k or 0, return_n or 0, cap or 0) > CEILING or (return_n or 0) > recall:
-        with pytest.raises(LimitExceeded) as refused:
+        with pytest.raises(LimitsExceeded) as refused:
             override_limits(configured, ceiling=CEILING, **asked)
-        assert asked[refused.value.field] == refused.value.value
+        assert all(asked[limit.field] == limit.value for limit in refused.value.exceeded)
         return
     result = override_limits(configured, ceiling=CEILING, **asked)
     assert 1 <= result.return_n <= result.retrieve_k

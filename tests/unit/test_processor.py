@@ -46,6 +46,12 @@ def test_rank_of_equal_scores_is_by_path_then_by_place() -> None:
     assert keys(process(found, limits()).blocks) == ["d#chunk-0", "c#chunk-0", "b#chunk-0", "a#chunk-0"]
 
 
+def test_rank_of_equal_scores_paths_and_places_is_by_key() -> None:
+    """Where two hits have one query and one place the key decides, not the order of arrival."""
+    found = [path(hit("b", 0)), path(hit("a", 0)), path(hit("c", 0))]
+    assert keys(process(found, limits()).blocks) == ["a#chunk-0", "b#chunk-0", "c#chunk-0"]
+
+
 def test_rank_of_equal_scores_counts_places_of_rejected_hits() -> None:
     """A hit's rank is its place in its path, rejected hits before it included."""
     [block] = process([path(hit(content=" "), hit(score=None), hit("a", 0))], limits()).blocks

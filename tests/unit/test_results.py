@@ -285,14 +285,23 @@ def test_decode_gives_back_a_problem(code: Any) -> None:
 
 @given(any_outcome(encodable=False), JSON_HINTS)
 def test_encode_takes_whatever_a_port_may_bring(outcome: Outcome, hints: object) -> None:
-    """Every result becomes JSON in UTF-8, and another result of the same counts can be read back."""
+    """Every result becomes JSON in UTF-8, complete and without NaN."""
     value = encode(result_of(outcome, hints=hints))
-    assert json.loads(value.decode("utf-8"), parse_constant=pytest.fail)["status"] == outcome.status
-    back = decode(value)
-    assert (back.ledger, len(back.evidence)) == (outcome.ledger, len(outcome.evidence))
+    body = json.loads(value.decode("utf-8"), parse_constant=pytest.fail)
+    assert body["status"] == outcome.status
+    assert [item["chunk_index"] for item in body["evidence"]] == [
+        item.chunk_index for item in outcome.evidence
+    ]
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="pydantic's parser gives up at 200 levels")
+@pytest.mark.xfail(strict=True, reason="integers over 64 bits are read as floats")
+@pytest.mark.parametrize("large", [2**64 + 1, 10**300, 10**400])
+def test_decode_gives_back_integers_over_64_bits(large: int) -> None:
+    """What the stage writes exactly, a client reads exactly."""
+    result = replace(example(), evidence=(replace(example().evidence[0], chunk_index=large),))
+    assert decode(encode(result)) == result
+
+
 def test_decode_gives_back_hints_as_deep_as_requests_may_have() -> None:
     """Hints that a request may bring, 250 levels deep, do not cost the client its result."""
     hints: object = 0
@@ -303,11 +312,20 @@ def test_decode_gives_back_hints_as_deep_as_requests_may_have() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"null", b"[]", b"{}", b'{"request_id": "r-1", "status": "unheard-of"}', b"\xff", b"{"]
+    ("value", "why"),
+    [
+        (b"", "empty"),
+        (b"{", "end of data"),
+        (b"\xff", "UTF-8"),
+        (b"null", "LookupResult"),
+        (b"[]", "LookupResult"),
+        (b"{}", "request_id"),
+        (b'{"request_id": "r-1", "status": "unheard-of"}', "status"),
+    ],
 )
-def test_decode_value_that_is_no_result_is_an_error(value: bytes) -> None:
+def test_decode_value_that_is_no_result_is_an_error(value: bytes, why: str) -> None:
     """What is not the JSON of a result is not taken for one."""
-    with pytest.raises(ValueError, match="LookupResult"):
+    with pytest.raises(ValueError, match=why):
         decode(value)
 
 
