@@ -35,6 +35,7 @@ MAX_REQUEST_ID_CHARS = 200
 MAX_QUERIES = 8
 MAX_QUERY_CHARS = 8_192
 MAX_HINTS_BYTES = 16 * 1_024
+MAX_FILTER_VALUES = 1_000
 MAX_SHOWN_CHARS = 80
 MAX_DIGITS = 4_000
 
@@ -73,6 +74,8 @@ def _filter(value: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"{field} must be a string, number, boolean or a list of at least one, not {shown(wanted)}"
             )
+    if sum(len(wanted) if isinstance(wanted, list) else 1 for wanted in value.values()) > MAX_FILTER_VALUES:
+        raise ValueError(f"must have at most {MAX_FILTER_VALUES} values")
     return value
 
 

@@ -21,7 +21,7 @@ from pipeline.adapters.milvus_filter import filter_expression
 from pipeline.errors import ConfigurationError, SearchRejected, SearchTimeout
 from pipeline.model import Condition, SearchHit, SearchQuery, Vector
 
-__all__ = ["METRICS", "MilvusCollection", "MilvusDenseSearch"]
+__all__ = ["MilvusCollection", "MilvusDenseSearch"]
 
 START_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 5.0

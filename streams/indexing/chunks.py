@@ -178,11 +178,9 @@ def _pieces(sections: tuple[_Section, ...], title: str) -> Iterator[tuple[str, s
     for section, following in zip(sections, (*sections[1:], None), strict=True):
         above = [*(each for each in above if each.level < section.level), section]
         breadcrumb = _breadcrumb(above, title)
-        texts = [piece for piece in splitter.chunks(section.text) if piece.strip()]
         is_leaf = following is None or following.level <= section.level
-        if not texts and section.heading and is_leaf:
-            texts = [section.heading]
-        yield from ((breadcrumb, piece) for piece in texts)
+        text = section.heading if is_leaf and not section.text.strip() else section.text
+        yield from ((breadcrumb, piece) for piece in splitter.chunks(text) if piece.strip())
 
 
 def _breadcrumb(above: list[_Section], title: str) -> str:

@@ -13,8 +13,8 @@ from pymilvus import DataType, MilvusClient
 
 from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection
-from pipeline.adapters.milvus_errors import quiet_client_logs
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
+from pipeline.adapters.milvus_errors import quiet_client_logs
 from pipeline.errors import ConfigurationError
 from tests.contracts.search_port import DIMENSION, SearchPortContract, known_rows
 
@@ -145,9 +145,7 @@ def _create(
     client.create_collection(name, schema=schema, index_params=index, timeout=_TIMEOUT_S)
     client.upsert(name, [_stored(row, metadata) for row in rows], timeout=_TIMEOUT_S)
     # Nothing is searched before every row is there.
-    client.query(
-        name, filter="", output_fields=["count(*)"], consistency_level="Strong", timeout=_TIMEOUT_S
-    )
+    client.query(name, filter="", output_fields=["count(*)"], consistency_level="Strong", timeout=_TIMEOUT_S)
 
 
 def _stored(row: Row, metadata: Metadata) -> Mapping[str, object]:

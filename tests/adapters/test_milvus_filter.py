@@ -94,7 +94,9 @@ def test_name_of_letters_digits_and_some_signs_is_taken(name: str) -> None:
     assert written(field_is(name, 1)) == f'meta["{name}"] == 1'
 
 
-@pytest.mark.parametrize("name", ["", " ", "a b", 'a"]', "a\\", "a/b", "a\n", "$meta", "a[0]", "\ud800", "a~"])
+@pytest.mark.parametrize(
+    "name", ["", " ", "a b", 'a"]', "a\\", "a/b", "a\n", "$meta", "a[0]", "\ud800", "a~"]
+)
 def test_other_name_is_rejected(name: str) -> None:
     """The message names the field."""
     with pytest.raises(SearchRejected, match=re.escape(repr(name))):

@@ -143,12 +143,12 @@ async def test_collection_released_or_dropped_while_running_is_unavailable(uri: 
     with collection_of(uri, known_rows()) as collection, connected(collection) as client:
         async with searching(collection) as port:
             client.release_collection(collection.collection)
-            with pytest.raises(SearchUnavailable, match="^the collection is not loaded$"):
+            with pytest.raises(SearchUnavailable, match=r"^the collection is not loaded$"):
                 await port.search(asking(), timeout_s=TIMEOUT_S)
             client.load_collection(collection.collection)
             assert await ids(port, asking(limit=1))
             client.drop_collection(collection.collection)
-            with pytest.raises(SearchUnavailable, match="^the collection does not exist$"):
+            with pytest.raises(SearchUnavailable, match=r"^the collection does not exist$"):
                 await port.search(asking(), timeout_s=TIMEOUT_S)
 
 

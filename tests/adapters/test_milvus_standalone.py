@@ -94,7 +94,7 @@ async def test_no_time_left_is_a_timeout(uri: str) -> None:
     """A search without time does not start, and the port stays usable."""
     with collection_of(uri, known_rows()) as collection:
         async with searching(collection) as port:
-            with pytest.raises(SearchTimeout, match="^the search did not answer in time$"):
+            with pytest.raises(SearchTimeout, match=r"^the search did not answer in time$"):
                 await port.search(asking(), timeout_s=0.0)
             assert await ids(port, asking(limit=1))
 

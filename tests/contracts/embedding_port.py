@@ -17,7 +17,7 @@ TEXTS = (
     "é 日本 😀 \ufeff\u2028",
     "nul \x00 and control \x01",
     '"quotes" and \\backslashes\\',
-    "a very long text " * 200,
+    "a long text " * 50,
     ".",
 )
 

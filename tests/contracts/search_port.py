@@ -63,8 +63,8 @@ def known_rows(*, integer_ids: bool = False) -> tuple[Row, ...]:
         {"number": BEYOND_DOUBLES - 1},
         {"number": -2.5e-7},
         {"number": 1e300},
-        *({"nasty": value} for value in NASTY),
     ]
+    metadata.extend({"nasty": value} for value in NASTY)
     return tuple(
         Row(
             id=HIGHEST_ID - index if integer_ids else f"row '{index}' \"of\" é\\",
@@ -82,11 +82,13 @@ def toward(index: int) -> Vector:
     return (math.cos(angle), math.sin(angle), 0.0, 0.0)
 
 
-def asking(
-    *conditions: Condition, vector: Vector | None = toward(0), limit: int = 100, text: str = "any text"
-) -> SearchQuery:
+NEAREST_FIRST = toward(0)
+"""The query's vector that finds the known rows in their order."""
+
+
+def asking(*conditions: Condition, vector: Vector | None = NEAREST_FIRST, limit: int = 100) -> SearchQuery:
     """Gives a query, by default for all rows, the first row's first."""
-    return SearchQuery(text=text, vector=vector, limit=limit, conditions=conditions)
+    return SearchQuery(text="any text", vector=vector, limit=limit, conditions=conditions)
 
 
 def field_is(field: str, *any_of: Scalar) -> Condition:

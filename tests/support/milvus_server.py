@@ -1,7 +1,9 @@
 """Milvus standalone, run from the server binary that the ``milvus`` wheel carries."""
 
+import base64
 import http.client
 import importlib.util
+import json
 import logging
 import lzma
 import os
@@ -14,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import grpc  # type: ignore[import-untyped]
+import grpc
 import yaml
 from pymilvus import MilvusClient
 from pymilvus.client.types import LoadState
@@ -22,11 +24,12 @@ from pymilvus.exceptions import MilvusException
 
 from tests.support.cache import cached_directory
 from tests.support.certificates import ServerCertificate
-from tests.support.ports import free_port
+from tests.support.ports import free_port, free_ports
 from tests.support.processes import ServerProcess
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(?P<name>\w+)(?:\(\w+\))?(?::\s*(?P<default>.*?))?\s*\}\}")
 _COMPONENTS = ("rootCoord", "proxy", "queryCoord", "queryNode", "indexNode", "dataCoord", "dataNode")
+_SESSIONS = "by-dev/meta/session/"
 _PROBE_TIMEOUT_S = 2.0
 
 # Its orderly shutdown takes one second or more than twenty, as its components happen to wait for each other,
@@ -68,7 +71,7 @@ class MilvusServer:
         programs = cached_directory(f"milvus-{version}", lambda target: _unpack(wheel, target))
         self._directory = data_directory = data_directory.absolute()
         self._certificate = certificate
-        self._port, self._metrics_port = free_port(), free_port()
+        self._port, self._metrics_port, self._etcd_port = free_ports(3)
         self.token = "root:Milvus" if authorization else ""
         for name in ("configs", "data", "logs"):
             (data_directory / name).mkdir(parents=True, exist_ok=True)
@@ -131,6 +134,7 @@ class MilvusServer:
         values = {
             **ports,
             "proxy_port": str(self._port),
+            "etcd_port": str(self._etcd_port),
             "etcd_data_dir": str(data / "etcd"),
             "local_storage_dir": str(data),
             "rocksmq_data_dir": str(data / "rocksmq"),
@@ -139,7 +143,7 @@ class MilvusServer:
         text = _PLACEHOLDER.sub(lambda match: values.get(match["name"], match["default"]), template)
         settings: dict[str, Any] = yaml.safe_load(text)
         etcd = self._directory / "configs" / "etcd.yaml"
-        etcd.write_text(yaml.safe_dump(_etcd_settings(int(ports["etcd_port"]), peer_port=free_port())))
+        etcd.write_text(yaml.safe_dump(_etcd_settings(self._etcd_port, peer_port=free_port())))
         settings["etcd"]["config"] = {"path": str(etcd)}
         for component in _COMPONENTS:
             settings[component]["ip"] = "127.0.0.1"
@@ -154,17 +158,23 @@ class MilvusServer:
         (self._directory / "configs" / "milvus.yaml").write_text(yaml.safe_dump(settings))
 
     def _is_ready(self) -> bool:
-        return self._is_healthy() and self._answers()
+        healthy = _request(self._metrics_port, "GET", "/healthz") is not None
+        return healthy and self._is_rid_of_earlier_nodes() and self._answers()
 
-    def _is_healthy(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self._metrics_port, timeout=_PROBE_TIMEOUT_S)
-        try:
-            connection.request("GET", "/healthz")
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
+    def _is_rid_of_earlier_nodes(self) -> bool:
+        """Whether the sessions a killed process left behind are gone: work given to its nodes would fail."""
+        query = {
+            "key": _base64(_SESSIONS),
+            "range_end": _base64(_SESSIONS[:-1] + chr(ord(_SESSIONS[-1]) + 1)),
+            "keys_only": True,
+        }
+        answer = _request(self._etcd_port, "POST", "/v3/kv/range", json.dumps(query))
+        if answer is None:
             return False
-        finally:
-            connection.close()
+        keys = [base64.b64decode(entry["key"]).decode() for entry in json.loads(answer)["kvs"]]
+        # A node's name ends in a number that each process takes anew: `querynode-7`.
+        kinds = [key.removeprefix(_SESSIONS).partition("-")[0] for key in keys]
+        return len(kinds) == len(set(kinds))
 
     def _answers(self) -> bool:
         try:
@@ -182,6 +192,23 @@ class MilvusServer:
         tls = {} if self._certificate is None else {"server_pem_path": str(self._certificate.authority)}
         # pymilvus shares connections by address and token, whatever certificates they were opened with.
         return MilvusClient(self.uri, token=self.token, timeout=_PROBE_TIMEOUT_S, dedicated=True, **tls)
+
+
+def _request(port: int, method: str, path: str, body: str | None = None) -> bytes | None:
+    """Return the body of an answer with status 200, and None for any other and for no answer at all."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT_S)
+    try:
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        return response.read() if response.status == http.HTTPStatus.OK else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 @contextmanager

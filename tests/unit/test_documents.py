@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -20,6 +22,10 @@ def refusal(source: Path) -> str:
     line = str(caught.value)
     assert "\n" not in line
     return line.replace(f"{source.parent}{os.sep}", "")
+
+
+def _denied(*_: object, **__: object) -> NoReturn:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 class TestFolder:
@@ -65,6 +71,21 @@ class TestFolder:
         """Such an id could not be stored."""
         (tmp_path / os.fsdecode(b"caf\xe9.md")).write_text("text")
         with pytest.raises(ConfigurationError, match=r"not UTF-8$"):
+            read_documents(tmp_path)
+
+    def test_blank_name_is_refused(self, tmp_path: Path) -> None:
+        """A blank id finds nothing again."""
+        (tmp_path / " .md").write_text("text")
+        with pytest.raises(ConfigurationError, match=r"/ \.md': a blank name cannot be an id$"):
+            read_documents(tmp_path)
+
+    def test_file_that_cannot_be_read_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The line has the operating system's words."""
+        (tmp_path / "a.md").write_text("text")
+        monkeypatch.setattr(Path, "read_text", _denied)
+        with pytest.raises(ConfigurationError, match=r"a\.md: cannot be read: Permission denied$"):
             read_documents(tmp_path)
 
     def test_folder_without_markdown_is_refused(self, tmp_path: Path) -> None:
@@ -187,6 +208,12 @@ class TestFileOfChunks:
         """An empty file is a slip."""
         self.write(file, "", " ")
         assert refusal(file) == "chunks.jsonl: no chunks in it"
+
+    def test_file_that_cannot_be_read_is_refused(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The line has the operating system's words."""
+        self.write(file, LINE)
+        monkeypatch.setattr(Path, "read_bytes", _denied)
+        assert refusal(file) == "chunks.jsonl: cannot be read: Permission denied"
 
     def test_bytes_that_are_not_utf8_are_refused(self, file: Path) -> None:
         """The line's number is told for these too."""

@@ -726,3 +726,10 @@ def test_any_object_is_a_lookup_or_one_of_two_errors(
 def test_any_text_is_a_lookup_or_one_of_two_errors(text: str, under: RequestRules) -> None:
     """Text that is almost a request is no exception."""
     check_attempt(b'{"request_id": "r-1", "query": "q", ' + text.encode() + b"}", under)
+
+
+def test_filter_of_too_many_values_is_named() -> None:
+    """An engine evaluates every value of a filter, so there is a bound on them."""
+    check(decode(value(filter={"team": ["a"] * 1_000})), rules())
+    found = problems(value(filter={"team": ["a"] * 1_000, "tier": 1}))
+    assert found["filter"].problem == "must have at most 1000 values"
