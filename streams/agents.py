@@ -1,4 +1,4 @@
-"""The Faust side: an app that loses nothing, its consumer, and the agent that hands events to the stage.
+"""The Faust side: an app that loses nothing, and the agent that hands events to the stage.
 
 Faust by itself acknowledges events that failed or did not decode. So topics carry raw bytes, nothing escapes
 the stage, and the stage acknowledges every event itself.
@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 import faust
-from faust.transport.drivers.aiokafka import Consumer, Transport
-from faust.types import TP
 
 from streams.connection import broker_credentials, broker_urls
+from streams.consumer import stage_transport
 from streams.records import ConsumedRecord, consumed_record
 from streams.settings import Settings
 from streams.stage import LookupStage
@@ -28,7 +27,7 @@ def create_app(settings: Settings) -> faust.App:
         ConfigurationError: A certificate or key file cannot be used.
     """
     kafka = settings.kafka
-    return faust.App(
+    return _StatelessApp(
         kafka.group_id,
         broker=broker_urls(kafka),
         broker_credentials=broker_credentials(kafka),
@@ -49,6 +48,17 @@ def create_app(settings: Settings) -> faust.App:
     )
 
 
+class _StatelessApp(faust.App):
+    """A Faust app that keeps nothing on disk: it has no tables, and its directory may be read-only."""
+
+    def _create_directories(self) -> None:
+        """Makes none."""
+
+
+# In the body of a class of one's own Faust would replace the quiet logger of its library.
+_StatelessApp.logger = faust.App.logger
+
+
 def attach_stage(app: faust.App, stage: LookupStage, settings: Settings) -> None:
     """Lets an agent of the app feed the stage, and rebalances drain it."""
     requests = app.topic(settings.kafka.topics.requests, key_serializer="raw", value_serializer="raw")
@@ -58,29 +68,7 @@ def attach_stage(app: faust.App, stage: LookupStage, settings: Settings) -> None
             await stage.take(_record(event.message), event.ack)
 
     app.agent(requests, concurrency=1, name="look_up")(look_up)
-    app.transport = _draining_transport(app, stage, settings.stage.drain_timeout)
-
-
-def _draining_transport(app: faust.App, stage: LookupStage, drain_timeout_s: float) -> Transport:
-    class DrainingConsumer(Consumer):
-        """Finishes and commits what is in work before partitions go to another worker."""
-
-        logger = Consumer.logger
-
-        async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-            # Faust forgets its acknowledgements first and commits second; this order spares the next owner
-            # everything that is already answered.
-            await stage.drain(drain_timeout_s)
-            await self.commit()
-            stage.resume(without=revoked)
-            await super().on_partitions_revoked(revoked)
-
-    class DrainingTransport(Transport):
-        """Faust's transport with that consumer."""
-
-        Consumer = DrainingConsumer
-
-    return DrainingTransport(app.conf.broker_consumer, app)
+    app.transport = stage_transport(app, stage, drain_timeout_s=settings.stage.drain_timeout)
 
 
 def _record(message: Any) -> ConsumedRecord:

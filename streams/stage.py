@@ -61,6 +61,7 @@ class LookupStage:
         self._circuits = circuits
         self._in_flight = InFlight(policy.max_in_flight, self._fail)
         self._dead_letters = DeadLetterLimit(policy.max_dead_letters_per_minute)
+        self._leaving = False
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     async def take(self, record: ConsumedRecord, acknowledge: Callable[[], object]) -> None:
@@ -83,10 +84,20 @@ class LookupStage:
         if unfinished:
             log.warning("requests_left_unfinished", count=unfinished)
 
+    async def leave(self, timeout_s: float) -> None:
+        """Drains for good: `resume` does not take records again.
+
+        Args:
+            timeout_s: Seconds after which unfinished work is cancelled.
+        """
+        self._leaving = True
+        await self.drain(timeout_s)
+
     def resume(self, *, without: Iterable[Partition] = ()) -> None:
         """Takes records again after a drain, and forgets partitions that are no longer its own."""
         self._in_flight.forget(without)
-        self._in_flight.resume()
+        if not self._leaving:
+            self._in_flight.resume()
 
     async def _process(self, record: ConsumedRecord) -> None:
         answer = await self._answerer.answer(record)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import faust
@@ -39,21 +40,23 @@ async def run_worker(settings: Settings) -> None:
     """
     stopping = _stop_on_signals()
     await require_topics(settings.kafka, worker_topics(settings.kafka))
-    async with running_stage(settings) as stage:
-        app = create_app(settings)
-        attach_stage(app, stage, settings)
-        worker = _EmbeddedWorker(app)
-        try:
-            await worker.start()
-            log.info("worker_ready", group=settings.kafka.group_id, topic=settings.kafka.topics.requests)
-            error = await _first_of(stopping, stage, worker)
-            await stage.drain(settings.stage.drain_timeout)
-            if error is None:
-                await app.consumer.commit()
-        finally:
-            await _stop(worker)
-        if error is not None:
-            raise WorkerFailed(f"the worker stopped: {type(error).__name__}: {error}") from error
+    with ExitStack() as limit:
+        async with running_stage(settings) as stage:
+            app = create_app(settings)
+            attach_stage(app, stage, settings)
+            worker = _EmbeddedWorker(app)
+            try:
+                await worker.start()
+                log.info("worker_ready", group=settings.kafka.group_id, topic=settings.kafka.topics.requests)
+                error = await _first_of(stopping, stage, worker)
+                limit.enter_context(_ended_within(settings.stage.drain_timeout + STOP_TIMEOUT_S, error))
+                await stage.leave(settings.stage.drain_timeout)
+                if error is None:
+                    await app.consumer.commit()
+            finally:
+                await _stop(worker)
+    if error is not None:
+        raise _failure(error) from error
     log.info("worker_stopped")
 
 
@@ -101,5 +104,24 @@ async def _first_of(
 
 
 async def _stop(worker: faust.Worker) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(worker.stop(), STOP_TIMEOUT_S)
+    # Not `wait_for`: it waits for a cancelled task to end, and Faust swallows cancellation.
+    await asyncio.wait([asyncio.create_task(worker.stop())], timeout=STOP_TIMEOUT_S)
+
+
+@contextmanager
+def _ended_within(seconds: float, error: BaseException | None) -> Iterator[None]:
+    """Ends the process if the block takes longer: Kafka clients wait for brokers without limit."""
+
+    def end() -> None:
+        log.error("worker_stopped_unfinished", reason=None if error is None else str(_failure(error)))
+        os._exit(0 if error is None else 1)
+
+    timer = asyncio.get_running_loop().call_later(seconds, end)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _failure(error: BaseException) -> WorkerFailed:
+    return WorkerFailed(f"the worker stopped: {type(error).__name__}: {error}")

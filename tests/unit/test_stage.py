@@ -620,3 +620,15 @@ async def test_no_wait_answers_an_outage_at_once() -> None:
     assert harness.publisher.statuses == [("0", "failed")]
     assert dict(harness.publisher.published[0][1].headers)["lookup.errors.retryable"] == b"true"
     assert harness.acknowledged == [(0, 0)]
+
+
+async def test_leave_takes_nothing_again() -> None:
+    """A stage that leaves stays closed, also when a rebalance on the way out resumes it."""
+    harness = Harness()
+    await harness.stage.leave(0.01)
+    harness.stage.resume(without=[])
+    waiting = harness.taking(0)
+    await quiet()
+    assert not waiting.done()
+    assert harness.acknowledged == []
+    waiting.cancel()

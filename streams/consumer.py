@@ -1,0 +1,93 @@
+"""Faust's consumer with two things added: rebalances drain the stage, and memory is bounded by bytes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import faust
+from faust.transport.drivers.aiokafka import Consumer, Transport
+from faust.types import TP, ConsumerMessage
+
+from streams.stage import LookupStage
+
+MAX_HELD_BYTES = 128 * 1_024 * 1_024
+"""Faust bounds its buffers by events, whose size is up to the agents; this bounds them by bytes."""
+
+
+class HeldBytes:
+    """Counts the bytes of messages for as long as anything refers to them."""
+
+    def __init__(self, limit: int, on_room: Callable[[], None]) -> None:
+        """Takes the bound and what to call when half of it is free again."""
+        self._limit = limit
+        self._on_room = on_room
+        self._full = False
+        self.total = 0
+
+    def hold(self, message: object, size: int) -> bool:
+        """Counts a message until it is gone.
+
+        Returns:
+            Whether there is no room for more.
+        """
+        weakref.finalize(message, self._release, size).atexit = False
+        self.total += size
+        self._full = self._full or self.total > self._limit
+        return self._full
+
+    def _release(self, size: int) -> None:
+        self.total -= size
+        if self._full and self.total * 2 <= self._limit:
+            self._full = False
+            self._on_room()
+
+
+def stage_transport(app: faust.App, stage: LookupStage, *, drain_timeout_s: float) -> Transport:
+    """Makes the transport through which an app reads for a stage.
+
+    Args:
+        app: The app.
+        stage: Drained before partitions go to another worker.
+        drain_timeout_s: Seconds after which a drain cancels what is unfinished.
+    """
+
+    class StageConsumer(Consumer):
+        """Commits what is in work before partitions go, and fetches no more than there is room for."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._held = HeldBytes(MAX_HELD_BYTES, self._fetch_again)
+
+        async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+            # Faust forgets its acknowledgements first and commits second; this order spares the next owner
+            # everything that is already answered. The stage takes records again only when Faust has emptied
+            # its buffers: what was in them belongs to the next owner.
+            try:
+                await stage.drain(drain_timeout_s)
+                # While a commit goes on, another does nothing.
+                await self.maybe_wait_for_commit_to_finish()
+                await self.commit()
+                await super().on_partitions_revoked(revoked)
+            finally:
+                stage.resume(without=revoked)
+
+        def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+            message = super()._to_message(tp, record)
+            if self._held.hold(message, len(record.value or b"")):
+                self.on_buffer_full(tp)
+            return message
+
+        def _fetch_again(self) -> None:
+            for tp in list(self._buffered_partitions):
+                self.on_buffer_drop(tp)
+
+    StageConsumer.logger = Consumer.logger  # in the class itself, Faust would replace it
+
+    class StageTransport(Transport):
+        """Faust's transport with that consumer."""
+
+        Consumer = StageConsumer
+
+    return StageTransport(app.conf.broker_consumer, app)
