@@ -135,6 +135,8 @@ def _first_usable(
 
 def _vector_id(value: object) -> str | None:
     """An engine's id as its exact text: 64-bit ids must survive, so floats are not taken for ids."""
+    if isinstance(value, str):
+        return _text(value)
     return None if isinstance(value, float) else usable_id(value)
 
 

@@ -49,14 +49,15 @@ def override_limits(
         LimitsExceeded: Widths over the ceiling, or `return_n` over `retrieve_k`; all of them are named.
     """
     recall = _first(retrieve_k, configured.retrieve_k)
+    most = (ceiling, "rag.max-retrieve-k")
     bounds = (
-        ("retrieve_k", retrieve_k, ceiling, "rag.max-retrieve-k"),
-        ("return_n", return_n, min(ceiling, recall), "retrieve_k"),
-        ("max_chunks_per_document", max_chunks_per_document, ceiling, "rag.max-retrieve-k"),
+        ("retrieve_k", retrieve_k, most),
+        ("return_n", return_n, min(most, (recall, "retrieve_k"))),
+        ("max_chunks_per_document", max_chunks_per_document, most),
     )
     exceeded = [
         ExceededLimit(field=field, value=value, allowed=f"at most {bound} ({rule})")
-        for field, value, bound, rule in bounds
+        for field, value, (bound, rule) in bounds
         if value is not None and value > bound
     ]
     if exceeded:

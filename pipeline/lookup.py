@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pipeline.errors import SearchError, SearchTimeout
-from pipeline.model import Lookup, Outcome, PathHits, Problem, SearchQuery, Vector
+from pipeline.model import Lookup, Outcome, PathHits, Problem, SearchHit, SearchQuery, Vector
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 
@@ -94,6 +94,8 @@ class LookupPipeline:
             hits = tuple(await self._search.search(query, timeout_s=_left(deadline)))
             if len(hits) > query.limit:
                 raise ValueError(f"the search port gave {len(hits)} hits where {query.limit} were asked for")
+            if not all(isinstance(hit, SearchHit) for hit in hits):
+                raise TypeError("the search port gave something else than a SearchHit")
             return PathHits(query=index, hits=hits)
 
         return await _settled(search(), deadline, SearchTimeout("the search did not answer in time"))

@@ -242,8 +242,8 @@ class Budget:
         max_items: Most evidence items.
         max_chars_per_item: Longest content of one item.
         max_total_chars: Longest sum of all contents.
-        min_chars_per_item: A block is not shortened to less than this to fit into what is left of the sum,
-            unless it is the first.
+        min_chars_per_item: A block is shortened to fit into what is left of the sum only where at least this
+            is left, or where it is the first.
     """
 
     max_items: int

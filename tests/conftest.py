@@ -10,5 +10,5 @@ pytest_plugins = ["tests.support.fixtures"]
 settings.register_profile("dev", deadline=None, max_examples=50)
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 # For `pytest --hypothesis-profile thorough`.
-settings.register_profile("thorough", deadline=None, max_examples=2_000)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")

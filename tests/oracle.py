@@ -152,7 +152,7 @@ def _row(query: int, place: int, hit: Plain) -> _Row:
     source = metadata.get("source")
     if not isinstance(source, str) or not source.strip():
         source = doc or ""
-    row_id = None if isinstance(hit["id"], float) else _id(hit["id"])
+    row_id = _row_id(hit["id"])
     if doc is not None and chunk is not None:
         key = doc + "#chunk-" + chunk
     elif row_id is not None:
@@ -174,6 +174,12 @@ def _metadata(value: object) -> Mapping[str, object]:
 
 def _either(one: str | None, other: str | None) -> str | None:
     return other if one is None else one
+
+
+def _row_id(value: object) -> str | None:
+    if isinstance(value, str):
+        return value if value.strip() else None
+    return None if isinstance(value, float) else _id(value)
 
 
 def _id(value: object) -> str | None:

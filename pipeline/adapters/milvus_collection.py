@@ -11,6 +11,8 @@ from pipeline.adapters.milvus_client import DataType
 from pipeline.adapters.milvus_filter import MetadataLayout
 from pipeline.errors import ConfigurationError
 
+MAX_RECONNECT_WAIT_MS = 1_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MilvusCollection:
@@ -64,6 +66,8 @@ class MilvusCollection:
             "timeout": timeout_s,
             # Shared connections outlive the client, and the event loop.
             "dedicated": True,
+            # By itself the client waits up to two minutes between attempts to reach a server that was down.
+            "grpc_options": {"grpc.max_reconnect_backoff_ms": MAX_RECONNECT_WAIT_MS},
         }
         if self.ca_file is not None:
             options["server_pem_path"] = self.ca_file

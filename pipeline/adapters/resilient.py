@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_before_delay
-from tenacity.wait import wait_exponential_jitter
+from tenacity.wait import wait_exponential, wait_random
 
 from pipeline.circuit import CircuitBreaker, CircuitOpen
 from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
@@ -59,11 +59,8 @@ class Resilience:
         async for attempt in AsyncRetrying(
             retry=retry_if_exception(_worth_retrying),
             stop=stop_after_attempt(self._policy.attempts) | stop_before_delay(timeout_s),
-            wait=wait_exponential_jitter(
-                initial=self._policy.first_wait_s,
-                max=self._policy.longest_wait_s,
-                jitter=self._policy.first_wait_s,
-            ),
+            wait=wait_exponential(multiplier=self._policy.first_wait_s, max=self._policy.longest_wait_s)
+            + wait_random(0, self._policy.first_wait_s),
             reraise=True,
         ):
             with attempt:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,9 +47,10 @@ NOTHING: SearchReply = answering()
 
 @pytest.fixture(autouse=True)
 async def _nothing_is_left_running() -> AsyncIterator[None]:
-    """Fails a test that leaves a task behind."""
+    """Fails a test that leaves a task behind, and keeps the log off the terminal."""
     before = asyncio.all_tasks()
-    yield
+    with structlog.testing.capture_logs():
+        yield
     assert asyncio.all_tasks() - before - {asyncio.current_task()} == set()
 
 

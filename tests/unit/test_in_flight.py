@@ -164,6 +164,48 @@ async def test_bound_is_never_passed_and_always_used(limit: int, picks: list[int
     assert worker.acknowledged[A] == list(range(count))
 
 
+# The gate
+
+
+async def test_gate_is_waited_for_before_a_place_is_taken() -> None:
+    """While the gate is closed the work takes no place, and others go on."""
+    worker, gate, job = Worker(limit=1), asyncio.Event(), Job()
+
+    async def open_gate() -> None:
+        await gate.wait()
+
+    waiting = asyncio.create_task(
+        worker.in_flight.start(A, job, lambda: worker.acknowledged[A].append(0), gate=open_gate)
+    )
+    await quiet()
+    (await worker.start(B, 0)).finish()
+    await quiet()
+    assert (waiting.done(), worker.acknowledged) == (False, {B: [0]})
+    gate.set()
+    await waiting
+    job.finish()
+    await quiet()
+    assert worker.acknowledged == {A: [0], B: [0]}
+
+
+async def test_gate_that_opens_when_the_partition_has_gone_starts_nothing() -> None:
+    """A request that waited at the gate is left to its partition's next owner."""
+    worker, gate, job = Worker(), asyncio.Event(), Job()
+
+    async def open_gate() -> None:
+        await gate.wait()
+
+    waiting = asyncio.create_task(
+        worker.in_flight.start(A, job, lambda: worker.acknowledged[A].append(0), gate=open_gate)
+    )
+    await quiet()
+    worker.in_flight.forget([A])
+    gate.set()
+    await waiting
+    await quiet()
+    assert (job.started.is_set(), len(worker.in_flight), worker.acknowledged) == (False, 0, {})
+
+
 # What is acknowledged
 
 

@@ -61,7 +61,7 @@ def test_override_limits_narrows_the_return_width_with_the_recall_width() -> Non
     ("field", "rule"),
     [
         ("retrieve_k", "rag.max-retrieve-k"),
-        ("return_n", "retrieve_k"),
+        ("return_n", "rag.max-retrieve-k"),
         ("max_chunks_per_document", "rag.max-retrieve-k"),
     ],
 )

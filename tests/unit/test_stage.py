@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+import structlog
 
 from pipeline.circuit import CircuitBreaker
 from pipeline.errors import SearchTimeout, SearchUnavailable
@@ -166,10 +167,11 @@ async def quiet() -> None:
 
 @pytest.fixture(autouse=True)
 async def _nothing_goes_wrong_unseen() -> AsyncIterator[None]:
-    """Calls off what a test has left in work, and fails it where a callback raised."""
+    """Calls off what a test has left in work, and fails it where a callback raised; logs into nothing."""
     before, unseen = asyncio.all_tasks(), list[dict[str, object]]()
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context))
-    yield
+    with structlog.testing.capture_logs():
+        yield
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     for task in left:
         task.cancel()
