@@ -15,7 +15,7 @@ from streams.connection import client_arguments
 from streams.records import Headers
 from streams.results import HEADER_REQUEST_ID, LookupResult, decode
 from streams.settings import KafkaSettings
-from streams.topics import require_topics
+from streams.topics import max_record_bytes, require_topics
 
 
 class LookupClient:
@@ -84,7 +84,12 @@ async def connected_client(kafka: KafkaSettings) -> AsyncIterator[LookupClient]:
     """
     requests, results = kafka.topics.requests, kafka.topics.results
     partitions = await require_topics(kafka, (requests, results))
-    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", enable_idempotence=True)
+    producer = AIOKafkaProducer(
+        **client_arguments(kafka),
+        acks="all",
+        enable_idempotence=True,
+        max_request_size=(await max_record_bytes(kafka, [requests]))[requests],
+    )
     consumer = AIOKafkaConsumer(**client_arguments(kafka), enable_auto_commit=False)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(producer.stop)

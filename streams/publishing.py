@@ -51,9 +51,12 @@ class Publisher:
             TimeoutError: The brokers did not confirm in time.
             aiokafka.errors.KafkaError: The brokers refused one of them.
         """
-        async with asyncio.timeout(self._timeout_s):
-            confirmations = [await self._send(record) for record in records]
-            await asyncio.gather(*confirmations)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                confirmations = [await self._send(record) for record in records]
+                await asyncio.gather(*confirmations)
+        except TimeoutError as error:
+            raise TimeoutError(f"the brokers did not confirm it within {self._timeout_s:g} s") from error
 
     async def _send(self, record: ProducedRecord) -> asyncio.Future[object]:
         headers = list(record.headers)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-import orjson
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 
+from pipeline.errors import LookupStageError
 from streams.connection import client_arguments
 from streams.dead_letters import ERROR_HEADER_PREFIX
 from streams.records import ConsumedRecord, Headers
+from streams.requests import RequestUnreadable, decode
 from streams.settings import KafkaSettings
 from streams.topic_reader import read_topic
+from streams.topics import max_record_bytes, require_topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +46,16 @@ class DeadLetter:
 
     @property
     def request_id(self) -> str | None:
-        """The request's id, if it can be read."""
+        """The request's id, if the stage can read it."""
         try:
-            body = orjson.loads(self.record.value or b"")
-        except orjson.JSONDecodeError:
+            return decode(self.record.value).request_id
+        except RequestUnreadable:
             return None
-        request_id = body.get("request_id") if isinstance(body, dict) else None
-        return request_id if isinstance(request_id, str) else None
+
+    @property
+    def place(self) -> str:
+        """Partition and offset on the dead-letter topic: `3:17`."""
+        return f"{self.record.partition}:{self.record.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,22 +119,56 @@ async def redrive(
 
     Yields:
         Each dead letter whose request has been sent and confirmed.
+
+    Raises:
+        ConfigurationError: One line saying why the brokers or the topics cannot be reached.
+        LookupStageError: One line saying which request the brokers did not take; those before it are sent.
     """
-    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", enable_idempotence=True)
-    await producer.start()
-    loop = asyncio.get_running_loop()
-    next_at = loop.time()
-    try:
+    async with AsyncExitStack() as stack:
+        sender = None if dry_run else await stack.enter_async_context(_sender(kafka, rate))
         async for letter in dead_letters(kafka, wanted):
-            record = letter.record
-            if record.value is None and record.key is None:
+            if letter.record.value is None and letter.record.key is None:
                 continue
-            if not dry_run:
-                await asyncio.sleep(next_at - loop.time())
-                next_at = max(next_at, loop.time()) + 1 / rate
-                await producer.send_and_wait(
-                    kafka.topics.requests, value=record.value, key=record.key, headers=list(letter.headers)
-                )
+            if sender is not None:
+                await sender.send(letter)
             yield letter
+
+
+class _Sender:
+    """Sends requests one after the other, each confirmed, at most `rate` a second."""
+
+    def __init__(self, producer: AIOKafkaProducer, topic: str, rate: float) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._interval_s = 1 / rate
+        self._loop = asyncio.get_running_loop()
+        self._next_at = self._loop.time()
+
+    async def send(self, letter: DeadLetter) -> None:
+        """Sends the request of a dead letter, without the error's headers."""
+        await asyncio.sleep(self._next_at - self._loop.time())
+        self._next_at = self._loop.time() + self._interval_s
+        record = letter.record
+        try:
+            await self._producer.send_and_wait(
+                self._topic, value=record.value, key=record.key, headers=list(letter.headers)
+            )
+        except KafkaError as error:
+            raise LookupStageError(f"dead letter {letter.place} cannot be sent again: {error}") from error
+
+
+@asynccontextmanager
+async def _sender(kafka: KafkaSettings, rate: float) -> AsyncIterator[_Sender]:
+    topic = kafka.topics.requests
+    await require_topics(kafka, [topic])
+    producer = AIOKafkaProducer(
+        **client_arguments(kafka),
+        acks="all",
+        enable_idempotence=True,
+        max_request_size=(await max_record_bytes(kafka, [topic]))[topic],
+    )
+    try:
+        await producer.start()
+        yield _Sender(producer, topic, rate)
     finally:
         await producer.stop()

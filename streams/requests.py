@@ -35,6 +35,8 @@ MAX_REQUEST_ID_CHARS = 200
 MAX_QUERIES = 8
 MAX_QUERY_CHARS = 8_192
 MAX_HINTS_BYTES = 16 * 1_024
+MAX_DIMENSION = 32_768
+"""No engine has longer vectors."""
 MAX_FILTER_VALUES = 1_000
 MAX_SHOWN_CHARS = 80
 MAX_DIGITS = 4_000
@@ -83,7 +85,10 @@ Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
 Query: TypeAlias = Annotated[
     StrictStr, Field(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(_not_blank)
 ]
-Embedding: TypeAlias = Annotated[list[StrictFloat], Field(min_length=1)]
+# Of a vector the first wrong number is named: naming a million would hold up everybody's requests.
+Embedding: TypeAlias = Annotated[
+    list[StrictFloat], Field(min_length=1, max_length=MAX_DIMENSION, fail_fast=True)
+]
 
 
 class RequestedBudget(BaseModel):
@@ -105,7 +110,7 @@ class LookupRequest(BaseModel):
     query: Query | None = None
     queries: Annotated[list[Query], Field(min_length=1, max_length=MAX_QUERIES)] | None = None
     vector: Embedding | None = None
-    vectors: Annotated[list[Embedding], Field(min_length=1)] | None = None
+    vectors: Annotated[list[Embedding], Field(min_length=1, max_length=MAX_QUERIES)] | None = None
     retrieve_k: Count | None = None
     return_n: Count | None = None
     max_chunks_per_document: Count | None = None
@@ -276,7 +281,11 @@ def _number(digits: str) -> float:
 
 
 def _is_utf8(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _problem(detail: ErrorDetails) -> FieldProblem:

@@ -92,7 +92,8 @@ def decode(value: bytes) -> LookupResult:
     Raises:
         ValueError: It is not the JSON of a result.
     """
-    return _RESULT.validate_python(orjson.loads(value))
+    # Not orjson, which reads integers over 64 bits as floats.
+    return _RESULT.validate_python(json.loads(value))
 
 
 def result_record(request: ConsumedRecord, result: LookupResult, *, topic: str) -> ProducedRecord:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
 
+from pipeline.errors import ConfigurationError
 from streams.connection import client_arguments
 from streams.records import ConsumedRecord, consumed_record
 from streams.settings import KafkaSettings
@@ -25,8 +27,8 @@ async def read_topic(kafka: KafkaSettings, topic: str) -> AsyncIterator[Consumed
     consumer = AIOKafkaConsumer(
         **client_arguments(kafka), enable_auto_commit=False, auto_offset_reset="earliest"
     )
-    await consumer.start()
     try:
+        await consumer.start()
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
         await consumer.seek_to_beginning()
@@ -35,5 +37,7 @@ async def read_topic(kafka: KafkaSettings, topic: str) -> AsyncIterator[Consumed
                 for record in records:
                     if record.offset < ends[TopicPartition(record.topic, record.partition)]:
                         yield consumed_record(record, timestamp_ms=record.timestamp)
+    except KafkaError as error:
+        raise ConfigurationError(f"topic {topic} cannot be read: {error}") from error
     finally:
         await consumer.stop()

@@ -100,7 +100,9 @@ async def _first_of(
         waiting.cancel()
     if stage.failed.done():
         return stage.failed.result()
-    return None if stopping.is_set() else worker.crash_reason
+    if stopping.is_set():
+        return None
+    return worker.crash_reason or RuntimeError("Faust stopped by itself")
 
 
 async def _stop(worker: faust.Worker) -> None:

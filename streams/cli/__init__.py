@@ -7,6 +7,7 @@ on standard error.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -50,6 +51,8 @@ for command in (demo, worker, topics, index, ask, dead_letters, config):
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs a command line and exits with its code."""
+    # gRPC writes to standard error past all logging; whatever fails is raised as well.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     sys.exit(_exit_code(arguments))
 
 

@@ -60,11 +60,15 @@ def ask(
 
 
 async def _ask(kafka: KafkaSettings, request: dict[str, Any], timeout_s: float) -> LookupResult:
+    from aiokafka.errors import KafkaError
+
     from streams.client import connected_client
 
     async with connected_client(kafka) as client:
         try:
             return await client.look_up(request, timeout_s=timeout_s)
+        except KafkaError as error:
+            raise LookupStageError(f"the request cannot be sent: {error}") from error
         except TimeoutError:
             raise LookupStageError(
                 f"no result within {timeout_s:g} s: is a worker running on {kafka.topics.requests}?"

@@ -95,24 +95,20 @@ async def _redrive(config_file: Path | None, wanted: DeadLetterFilter, *, rate: 
 def _text_line(letter: DeadLetter) -> str:
     again = "retryable" if letter.retryable else "final"
     message = letter.errors.get("exception.message", "")
-    return f"{_place(letter)}  {letter.request_id or '-'}  {letter.reason}  {again}  {message}"
+    return _printable(f"{letter.place}  {letter.request_id or '-'}  {letter.reason}  {again}  {message}")
 
 
 def _json_line(letter: DeadLetter) -> str:
     return orjson.dumps(
-        {"place": _place(letter), "request_id": letter.request_id, "errors": letter.errors}
+        {"place": letter.place, "request_id": letter.request_id, "errors": letter.errors}
     ).decode()
 
 
 def _whole(letter: DeadLetter) -> str:
-    lines = [_place(letter), f"  key: {_readable(letter.record.key)}"]
+    lines = [letter.place, f"  key: {_readable(letter.record.key)}"]
     lines += [f"  header {name}: {_readable(value)}" for name, value in letter.headers]
     lines += [f"  error {name}: {value}" for name, value in letter.errors.items()]
-    return "\n".join([*lines, f"  value: {_readable(letter.record.value)}"])
-
-
-def _place(letter: DeadLetter) -> str:
-    return f"{letter.record.partition}:{letter.record.offset}"
+    return "\n".join(map(_printable, [*lines, f"  value: {_readable(letter.record.value)}"]))
 
 
 def _readable(value: bytes | None) -> str:
@@ -123,3 +119,11 @@ def _readable(value: bytes | None) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return repr(value)
+
+
+def _printable(text: str) -> str:
+    """Escapes what would act on the terminal, or begin a line, instead of being seen."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )

@@ -575,6 +575,19 @@ async def test_after_work_of_one_name_goes_one_by_one() -> None:
     assert worker.acknowledged == {A: [0, 1, 2]}
 
 
+async def test_after_waits_for_the_last_of_its_name_when_an_earlier_one_has_ended() -> None:
+    """Work comes after what is still in work, however much of its name is through already."""
+    worker = Worker()
+    first, second = [await worker.start(A, offset, after="key") for offset in (0, 1)]
+    first.finish()
+    await second.started.wait()
+    third = await worker.start(A, 2, after="key")
+    await quiet()
+    assert not third.started.is_set()
+    second.finish()
+    await third.started.wait()
+
+
 async def test_after_another_name_waits_for_nothing() -> None:
     """Work of another name, and work without one, starts at once."""
     worker = Worker()

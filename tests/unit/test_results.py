@@ -294,7 +294,6 @@ def test_encode_takes_whatever_a_port_may_bring(outcome: Outcome, hints: object)
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="integers over 64 bits are read as floats")
 @pytest.mark.parametrize("large", [2**64 + 1, 10**300, 10**400])
 def test_decode_gives_back_integers_over_64_bits(large: int) -> None:
     """What the stage writes exactly, a client reads exactly."""
@@ -314,9 +313,9 @@ def test_decode_gives_back_hints_as_deep_as_requests_may_have() -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (b"", "empty"),
-        (b"{", "end of data"),
-        (b"\xff", "UTF-8"),
+        (b"", "Expecting value"),
+        (b"{", "Expecting property name"),
+        (b"\xff", "utf-8"),
         (b"null", "LookupResult"),
         (b"[]", "LookupResult"),
         (b"{}", "request_id"),
