@@ -459,7 +459,6 @@ def test_problems_show_values_of_bounded_length() -> None:
     assert len(shown(nested)) <= 80
 
 
-@pytest.mark.xfail(strict=True, reason="every element of a list is named")
 def test_problems_are_bounded_in_number() -> None:
     """A list of any length whose elements are all wrong does not make an answer many times as large."""
     assert len(problems(value(vector=[True] * 5_000))) <= 100
