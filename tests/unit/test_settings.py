@@ -529,8 +529,10 @@ def test_secrets_are_not_shown_with_a_misspelt_key(write: WriteFile) -> None:
 
 @pytest.mark.parametrize("value", [f"@{SECRET}", f'"{SECRET}', f"{SECRET}: x", f"%{SECRET}"])
 def test_secrets_are_not_shown_where_the_file_is_not_yaml(value: str, write: WriteFile) -> None:
-    """A password that would have needed quotes does not stand in the error."""
-    assert SECRET not in complaint(write(f"kafka.sasl-password: {value}"))
+    """A password that would have needed quotes stands neither in the error nor in its traceback."""
+    with pytest.raises(ConfigurationError) as refused:
+        load(write(f"kafka.sasl-password: {value}"))
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
 
 
 def test_secrets_are_masked_in_tracebacks(write: WriteFile) -> None:

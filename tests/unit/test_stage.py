@@ -576,6 +576,28 @@ async def test_wait_ends_when_the_request_expires() -> None:
     assert harness.publisher.statuses == [("0", "expired")]
 
 
+async def test_wait_is_for_timeouts_while_the_circuit_is_open() -> None:
+    """A search that is too slow is waited for where it counts as down, and answered for where it does not."""
+    up, circuit = asyncio.Event(), never_probing()
+
+    async def slow_when_down(_query: object) -> Sequence[SearchHit]:
+        if not up.is_set():
+            circuit.failed()
+            raise SearchTimeout("too slow")
+        return [hit("docA", 0)]
+
+    replies = {"q": slow_when_down, "once": raising(SearchTimeout("too slow"))}
+    harness = Harness(replies, policy=WAITING, circuit=circuit)
+    await harness.take(0, request(0, "once"))
+    await quiet()
+    await harness.take(1)
+    await quiet()
+    assert harness.publisher.statuses == [("0", "failed")]
+    come_up(up, circuit)
+    await quiet()
+    assert harness.publisher.statuses == [("0", "failed"), ("1", "ok")]
+
+
 async def test_wait_can_be_drained() -> None:
     """A worker leaves also while the search is down; what waited is delivered again."""
     up, circuit = asyncio.Event(), never_probing()
