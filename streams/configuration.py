@@ -46,6 +46,7 @@ def load(config_file: Path | None = None, overrides: Mapping[str, object] | None
         raise ConfigurationError("; ".join(_complaints(error, given))) from error
     _check_widths(settings, given)
     _check_sasl(settings)
+    _check_topics(settings)
     return settings
 
 
@@ -131,8 +132,19 @@ def _check_sasl(settings: Settings) -> None:
     kafka = settings.kafka
     if not kafka.security_protocol.startswith("SASL"):
         return
-    for key, value in (("sasl-username", kafka.sasl_username), ("sasl-password", kafka.sasl_password)):
-        if value is None:
+    password = "" if kafka.sasl_password is None else kafka.sasl_password.get_secret_value()
+    for key, value in (("sasl-username", kafka.sasl_username), ("sasl-password", password)):
+        if not value:
             raise ConfigurationError(
                 f"kafka.{key} is not set: kafka.security-protocol = {kafka.security_protocol} needs it"
             )
+
+
+def _check_topics(settings: Settings) -> None:
+    """Refuses one topic for two purposes: the stage would answer its own answers without end."""
+    seen: dict[str, str] = {}
+    for name, topic in settings.kafka.topics.model_dump().items():
+        key = f"kafka.topics.{name.replace('_', '-')}"
+        if topic in seen:
+            raise ConfigurationError(f"{key} = {topic}: must not be the topic of {seen[topic]}")
+        seen[topic] = key

@@ -118,7 +118,7 @@ class LookupRequest(BaseModel):
     tenant: Annotated[StrictStr, Field(min_length=1), AfterValidator(_not_blank)] | None = None
     budget: RequestedBudget | None = None
     expires_at: Annotated[AwareDatetime, BeforeValidator(_rfc3339)] | None = None
-    explain: StrictBool = False
+    explain: StrictBool | None = None
     hints: Annotated[Any, AfterValidator(_small)] = None
 
     @property
@@ -271,7 +271,7 @@ _REPR.maxlist = _REPR.maxdict = 4
 def _lenient(value: bytes) -> Any:
     try:
         # Integers that are too long for `int` are read as floats: they are out of bounds anyway.
-        return json.loads(value, parse_int=_number)
+        return json.loads(value.decode("utf-8-sig"), parse_int=_number)
     except (ValueError, RecursionError) as error:
         raise RequestUnreadable(f"the value is not JSON: {' '.join(str(error).split())[:200]}") from error
 

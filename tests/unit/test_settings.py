@@ -651,3 +651,10 @@ def test_file_that_is_not_a_mapping_is_named(text: str, what: str, write: WriteF
     """A list or a scalar has no keys."""
     path = write(text)
     assert complaint(path) == f"{path}: must be a mapping of keys, not {what}"
+
+
+def test_one_topic_for_two_purposes_is_refused(write: WriteFile) -> None:
+    """A stage that reads what it writes would answer itself without end."""
+    assert complaint(write("kafka.topics.results: lookup.requests")) == (
+        "kafka.topics.results = lookup.requests: must not be the topic of kafka.topics.requests"
+    )
