@@ -13,14 +13,8 @@ from pipeline.lookup import INTERNAL, LookupPipeline
 from pipeline.model import Lookup, Outcome, Problem
 from streams.dead_letters import Failure, dead_letter_record
 from streams.records import ConsumedRecord, ProducedRecord
-from streams.requests import (
-    LookupRequest,
-    RequestInvalid,
-    RequestRules,
-    RequestUnreadable,
-    check,
-    decode,
-)
+from streams.request_rules import RequestRules, check
+from streams.requests import LookupRequest, RequestInvalid, RequestUnreadable, decode
 from streams.results import LookupResult, Rejection, result_record
 from streams.settings import TopicSettings
 

@@ -22,7 +22,7 @@ from streams.answering import Answerer
 from streams.connection import client_arguments
 from streams.indexing import IndexReport, MilvusIndex, index_documents
 from streams.publishing import Publisher
-from streams.requests import RequestRules
+from streams.request_rules import RequestRules
 from streams.settings import EmbeddingSettings, Settings, StageSettings
 from streams.stage import LookupStage, StagePolicy
 from streams.topics import max_record_bytes

@@ -1,11 +1,11 @@
-"""Requests: from the bytes on the topic to a valid lookup, or to words on why they are none."""
+"""Requests as agents send them: what they may hold, and reading them from the bytes on the topic."""
 
 from __future__ import annotations
 
 import json
 import re
 import reprlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias
@@ -22,14 +22,7 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
-    ValidationError,
 )
-from pydantic_core import ErrorDetails
-
-from pipeline.errors import LimitsExceeded
-from pipeline.limits import narrow_budget, override_limits
-from pipeline.model import Budget, Condition, Limits, Lookup, Scalar
-from streams.validation import complaint
 
 MAX_REQUEST_ID_CHARS = 200
 MAX_QUERIES = 8
@@ -168,25 +161,6 @@ class RequestInvalid(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRules:
-    """What is asked of requests beyond their form, and what stands where they are silent.
-
-    Attributes:
-        limits: The widths where a request names none.
-        max_width: Upper bound of a request's widths.
-        budget: The widest budget.
-        tenant_field: Metadata field that must equal the request's tenant, if tenants are kept apart.
-        dimension: Length of the collection's vectors, if known.
-    """
-
-    limits: Limits
-    max_width: int
-    budget: Budget
-    tenant_field: str | None
-    dimension: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedRequest:
     """A value from which a request id could be read.
 
@@ -226,37 +200,6 @@ def decode(value: bytes | None) -> DecodedRequest:
     return DecodedRequest(request_id=request_id, body=body, flaw=flaw)
 
 
-def check(decoded: DecodedRequest, rules: RequestRules) -> tuple[LookupRequest, Lookup]:
-    """Checks a request, and fills in the defaults.
-
-    Raises:
-        RequestInvalid: Every field that is wrong in its form or against the rules is named; `request` where
-            it is the JSON itself.
-    """
-    problems: list[FieldProblem] = []
-    misformed: set[str] = set()
-    try:
-        request = LookupRequest.model_validate(decoded.body)
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-        problems += [_problem(detail) for detail in details]
-        misformed = {str(detail["loc"][0]) for detail in details}
-        request = _without(decoded, misformed)
-    lookup, broken_rules = _lookup(request, rules)
-    problems += [
-        problem
-        for problem in (*_form_problems(decoded.body, request), *broken_rules)
-        if problem.field not in misformed
-    ]
-    if decoded.flaw is not None and not problems:
-        problems.append(
-            FieldProblem(field="request", value="the value", problem=f"must be JSON: {decoded.flaw}")
-        )
-    if problems or lookup is None:
-        raise RequestInvalid(decoded.request_id, problems)
-    return request, lookup
-
-
 def shown(value: object) -> str:
     """Gives a value as a person should see it in an error: at most 80 characters."""
     text = _REPR.repr(value)
@@ -286,97 +229,3 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _problem(detail: ErrorDetails) -> FieldProblem:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"])
-    return FieldProblem(
-        field=path.removeprefix(".") or "request", value=shown(detail["input"]), problem=complaint(detail)
-    )
-
-
-def _without(decoded: DecodedRequest, fields: Collection[str]) -> LookupRequest:
-    """Gives what is left of a request, so that the rules can look at the rest of it."""
-    rest = {name: value for name, value in decoded.body.items() if name not in fields}
-    return LookupRequest.model_validate({"request_id": "-", **rest})
-
-
-def _lookup(request: LookupRequest, rules: RequestRules) -> tuple[Lookup | None, list[FieldProblem]]:
-    """Gives the lookup, or every rule that stands against it."""
-    problems = [*_tenant_problems(request, rules), *_dimension_problems(request, rules)]
-    try:
-        limits = override_limits(
-            rules.limits,
-            ceiling=rules.max_width,
-            retrieve_k=request.retrieve_k,
-            return_n=request.return_n,
-            max_chunks_per_document=request.max_chunks_per_document,
-        )
-    except LimitsExceeded as error:
-        exceeded = [
-            FieldProblem(field=limit.field, value=str(limit.value), problem=f"must be {limit.allowed}")
-            for limit in error.exceeded
-        ]
-        return None, problems + exceeded
-    budget = request.budget or RequestedBudget()
-    lookup = Lookup(
-        queries=request.all_queries,
-        vectors=request.all_vectors,
-        limits=limits,
-        budget=narrow_budget(rules.budget, **budget.model_dump()),
-        conditions=_conditions(request, rules),
-    )
-    return lookup, problems
-
-
-def _form_problems(body: Mapping[str, Any], request: LookupRequest) -> Iterator[FieldProblem]:
-    """Names what is wrong between fields; what is absent from `body` was not sent."""
-    sent = {name for name in ("query", "queries", "vector", "vectors") if body.get(name) is not None}
-    if not sent & {"query", "queries"}:
-        yield FieldProblem(field="query", value="None", problem="query or queries must be given")
-    if {"query", "queries"} <= sent:
-        yield FieldProblem(
-            field="queries", value=shown(body["queries"]), problem="must not be given beside query"
-        )
-    if {"vector", "vectors"} <= sent:
-        yield FieldProblem(
-            field="vectors", value=shown(body["vectors"]), problem="must not be given beside vector"
-        )
-    vectors, queries = request.all_vectors, request.all_queries
-    if vectors is not None and queries and len(vectors) != len(queries):
-        yield FieldProblem(
-            field="vectors" if request.vector is None else "vector",
-            value=f"{len(vectors)} vectors",
-            problem=f"must be one for each query, of which there are {len(queries)}",
-        )
-
-
-def _tenant_problems(request: LookupRequest, rules: RequestRules) -> list[FieldProblem]:
-    if rules.tenant_field is None or request.tenant is not None:
-        return []
-    return [FieldProblem(field="tenant", value="None", problem="must be given: tenants are kept apart here")]
-
-
-def _dimension_problems(request: LookupRequest, rules: RequestRules) -> list[FieldProblem]:
-    if rules.dimension is None:
-        return []
-    return [
-        FieldProblem(
-            field="vector" if request.vector is not None else f"vectors[{index}]",
-            value=f"{len(vector)} numbers",
-            problem=f"must have {rules.dimension} numbers, as the collection's vectors have",
-        )
-        for index, vector in enumerate(request.all_vectors or ())
-        if len(vector) != rules.dimension
-    ]
-
-
-def _conditions(request: LookupRequest, rules: RequestRules) -> tuple[Condition, ...]:
-    tenant: tuple[Condition, ...] = ()
-    if rules.tenant_field is not None and request.tenant is not None:
-        tenant = (Condition(field=rules.tenant_field, any_of=(request.tenant,)),)
-    wanted: dict[str, Scalar | list[Scalar]] = request.filter or {}
-    return tenant + tuple(
-        Condition(field=field, any_of=tuple(value) if isinstance(value, list) else (value,))
-        for field, value in wanted.items()
-    )

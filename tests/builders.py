@@ -21,6 +21,7 @@ from pipeline.model import (
     Vector,
 )
 from pipeline.outcome import PathAnswer
+from streams.records import ConsumedRecord, Headers
 
 T = TypeVar("T")
 
@@ -211,3 +212,18 @@ class FakeEmbedder:
 
     async def close(self) -> None:
         """Has nothing to release."""
+
+
+def consumed(
+    value: bytes | None, *, key: bytes | None = b"session-7", headers: Headers = ()
+) -> ConsumedRecord:
+    """Gives a request as it was read."""
+    return ConsumedRecord(
+        topic="lookup.requests",
+        partition=3,
+        offset=17,
+        timestamp_ms=1_800_000_000_123,
+        key=key,
+        value=value,
+        headers=headers,
+    )

@@ -114,7 +114,7 @@ async def read_all(
         records: list[StoredRecord] = []
         while not await _has_reached(reader, ends):
             for batch in (await reader.getmany(timeout_ms=_FETCH_TIMEOUT_MS)).values():
-                records.extend(_stored(message) for message in batch)
+                records.extend(stored(message) for message in batch)
     # What was appended while reading came along in the last batches.
     records = [record for record in records if record.offset < ends[record.partition]]
     return tuple(sorted(records, key=lambda record: (record.partition, record.offset)))
@@ -178,7 +178,8 @@ def _committed_offsets(
     return {answer.partition: answer.offset for answer in answered if answer.offset >= 0}
 
 
-def _stored(message: ConsumerRecord[bytes, bytes]) -> StoredRecord:
+def stored(message: ConsumerRecord[bytes, bytes]) -> StoredRecord:
+    """Return a record as the broker keeps it, out of a consumer's message."""
     return StoredRecord(
         partition=message.partition,
         offset=message.offset,

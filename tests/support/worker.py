@@ -20,7 +20,7 @@ from typing import Any, Self
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from tests.support.topics import StoredRecord, create_topics
+from tests.support.topics import StoredRecord, create_topics, stored
 
 READY = '"worker_ready"'
 
@@ -252,16 +252,7 @@ class ResultLog:
 
     def _add(self, message: Any) -> None:
         request_id = dict(message.headers)["lookup-request-id"].decode()
-        self.by_request[request_id].append(
-            StoredRecord(
-                partition=message.partition,
-                offset=message.offset,
-                timestamp_ms=message.timestamp,
-                key=message.key,
-                value=message.value,
-                headers=tuple(message.headers),
-            )
-        )
+        self.by_request[request_id].append(stored(message))
         self.arrived_at.append(time.monotonic())
         self._grown.set()
 

@@ -19,8 +19,8 @@ from pipeline.lookup import LookupPipeline
 from pipeline.model import Condition, SearchHit, SearchQuery
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 from streams.answering import Answer, Answerer
-from streams.records import ConsumedRecord, Headers
-from streams.requests import RequestRules
+from streams.records import ConsumedRecord
+from streams.request_rules import RequestRules
 from streams.settings import TopicSettings
 from tests.builders import (
     FakeEmbedder,
@@ -29,6 +29,7 @@ from tests.builders import (
     SearchReply,
     answering,
     budget,
+    consumed,
     hit,
     limits,
     raising,
@@ -54,22 +55,9 @@ async def _nothing_is_left_running() -> AsyncIterator[None]:
     assert asyncio.all_tasks() - before - {asyncio.current_task()} == set()
 
 
-def record(value: bytes | None, *, key: bytes | None = b"session-7", headers: Headers = ()) -> ConsumedRecord:
-    """Gives a request as it was read."""
-    return ConsumedRecord(
-        topic="lookup.requests",
-        partition=3,
-        offset=17,
-        timestamp_ms=1_800_000_000_123,
-        key=key,
-        value=value,
-        headers=headers,
-    )
-
-
 def request(*queries: str, **fields: object) -> ConsumedRecord:
     """Gives a request with an id; without queries of its own it asks `q`."""
-    return record(json.dumps({"request_id": "r-1", "queries": queries or ("q",)} | fields).encode())
+    return consumed(json.dumps({"request_id": "r-1", "queries": queries or ("q",)} | fields).encode())
 
 
 def answerer(
@@ -278,7 +266,7 @@ async def test_status_rejected_names_each_bad_field(fields: dict[str, object], b
 @pytest.mark.parametrize("text", ['"hints": NaN', '"filter": {"a": "\\ud800"}', '"hints": 1e999'])
 async def test_status_rejected_where_only_lenient_parsers_take_it(text: str) -> None:
     """JSON that is almost some has an agent behind it, who is answered."""
-    asked = record(f'{{"request_id": "r-1", "query": "q", {text}}}'.encode())
+    asked = consumed(f'{{"request_id": "r-1", "query": "q", {text}}}'.encode())
     answer = await answered(asked, answerer({}))
     assert result(answer)["status"] == "rejected"
     assert error_headers(answer)["stage"] == "validate"
@@ -287,7 +275,7 @@ async def test_status_rejected_where_only_lenient_parsers_take_it(text: str) -> 
 @pytest.mark.parametrize("value", [None, b"", b"not json", b"\xff", b"[]", b"{}", b'{"request_id": 5}'])
 async def test_status_none_where_no_id_is_readable(value: bytes | None) -> None:
     """Where there is nobody to answer there is a dead letter and no result."""
-    asked = record(value, key=None, headers=(("a", b"1"),))
+    asked = consumed(value, key=None, headers=(("a", b"1"),))
     answer = await answered(asked, answerer({}))
     assert (answer.result, answer.request_id, answer.status) == (None, None, None)
     headers = error_headers(answer)
@@ -303,7 +291,7 @@ async def test_status_none_where_no_id_is_readable(value: bytes | None) -> None:
 )
 async def test_any_bytes_get_a_result_or_a_dead_letter(value: bytes | None) -> None:
     """Nothing that stands on the topic is an exception, and nothing is passed over."""
-    answer = await answered(record(value), answerer(FakeSearch({})))
+    answer = await answered(consumed(value), answerer(FakeSearch({})))
     if answer.result is None:
         assert error_headers(answer)["stage"] == "decode"
     else:
@@ -500,7 +488,7 @@ async def test_equal_requests_give_equal_bytes_whichever_path_answers_first() ->
 @pytest.mark.parametrize("value", [b'{"request_id": "r-1"}', b'{"request_id": "r-1", "query": NaN}'])
 async def test_equal_requests_that_are_rejected_give_equal_bytes(value: bytes) -> None:
     """A rejection is a function of the request, too."""
-    assert len(await answers_to([record(value), replace(record(value), offset=99)], answerer({}))) == 1
+    assert len(await answers_to([consumed(value), replace(consumed(value), offset=99)], answerer({}))) == 1
 
 
 async def test_requests_at_once_do_not_touch_each_other() -> None:
@@ -585,7 +573,7 @@ async def test_retry_may_help_where_a_failed_path_says_so(
 @pytest.mark.parametrize("value", [None, b'{"request_id": "r-1"}'])
 async def test_retry_does_not_help_where_the_request_is_bad(value: bytes | None) -> None:
     """What cannot be read or is not valid stays so."""
-    assert not (await answered(record(value), answerer({}))).can_be_retried
+    assert not (await answered(consumed(value), answerer({}))).can_be_retried
 
 
 async def test_retry_may_help_says_the_dead_letter_too() -> None:

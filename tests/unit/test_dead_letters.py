@@ -16,6 +16,7 @@ from streams.dead_letters import (
     describe,
 )
 from streams.records import ConsumedRecord, Headers, ProducedRecord
+from tests.builders import consumed
 from tests.strategies import LONE_SURROGATE
 
 FAILURE = Failure(stage="validate", retryable=False, error=ValueError("not valid"))
@@ -28,21 +29,6 @@ HEADERS = st.lists(
 ).map(tuple)
 
 
-def record(
-    *, key: bytes | None = b"session-7", value: bytes | None = b"not json", headers: Headers = ()
-) -> ConsumedRecord:
-    """Gives a request as it was read."""
-    return ConsumedRecord(
-        topic="lookup.requests",
-        partition=3,
-        offset=17,
-        timestamp_ms=1_800_000_000_123,
-        key=key,
-        value=value,
-        headers=headers,
-    )
-
-
 def dead_letter(request: ConsumedRecord, failure: Failure = FAILURE) -> ProducedRecord:
     """Gives the dead letter of a request."""
     return dead_letter_record(request, failure, topic="lookup.dead-letters")
@@ -50,7 +36,7 @@ def dead_letter(request: ConsumedRecord, failure: Failure = FAILURE) -> Produced
 
 def errors(failure: Failure) -> dict[str, str]:
     """Gives the error's headers as text."""
-    added = dead_letter(record(), failure).headers
+    added = dead_letter(consumed(b"not json"), failure).headers
     return {name: (value or b"").decode("utf-8") for name, value in added}
 
 
@@ -67,20 +53,20 @@ def caused(error: Exception, cause: BaseException) -> Exception:
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"\xff\x00", b'{"request_id": "r-1"}  \n'])
 def test_request_key_and_value_are_untouched(key: bytes | None, value: bytes | None) -> None:
     """Key and value are the request's bytes; a tombstone stays one, and no key stays none."""
-    produced = dead_letter(record(key=key, value=value))
+    produced = dead_letter(consumed(value, key=key))
     assert (produced.topic, produced.key, produced.value) == ("lookup.dead-letters", key, value)
 
 
 def test_request_headers_come_first_untouched() -> None:
     """Every header of the request is there in order, repeated names and null values too."""
     headers = (("b", b"1"), ("a", None), ("b", b"\xff"), ("content-type", b"x"), ("b", b"1"))
-    assert dead_letter(record(headers=headers)).headers[:5] == headers
+    assert dead_letter(consumed(b"not json", headers=headers)).headers[:5] == headers
 
 
 @given(st.one_of(st.none(), st.binary()), st.one_of(st.none(), st.binary()), HEADERS)
 def test_request_can_be_had_back(key: bytes | None, value: bytes | None, headers: Headers) -> None:
     """Without the nine last headers a dead letter is its request again, also one that was dead before."""
-    produced = dead_letter(record(key=key, value=value, headers=headers))
+    produced = dead_letter(consumed(value, key=key, headers=headers))
     assert (produced.key, produced.value, produced.headers[:-9]) == (key, value, headers)
 
 
@@ -92,7 +78,7 @@ def test_error_headers_are_complete_and_in_order() -> None:
     failure = Failure(
         stage="search", retryable=True, error=SearchUnavailable("the engine cannot be reached"), attempts=3
     )
-    assert dead_letter(record(), failure).headers == (
+    assert dead_letter(consumed(b"not json"), failure).headers == (
         ("lookup.errors.topic", b"lookup.requests"),
         ("lookup.errors.partition", b"3"),
         ("lookup.errors.offset", b"17"),

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.in_flight import InFlight, Partition
+from tests.support.loops import nothing_goes_wrong_unseen, quiet
 
 A, B, C = (("lookup.requests", number) for number in range(3))
 
@@ -76,24 +77,11 @@ class Worker:
         return [await self.start(partition, offset) for offset in range(count)]
 
 
-async def quiet() -> None:
-    """Returns when the loop has nothing more that is ready to run: whatever was to happen has happened."""
-    ready: deque[object] = vars(asyncio.get_running_loop())["_ready"]
-    while ready:  # noqa: ASYNC110 - the loop has no event for being idle
-        await asyncio.sleep(0)
-
-
 @pytest.fixture(autouse=True)
-async def _nothing_goes_wrong_unseen() -> AsyncIterator[None]:
-    """Calls off what a test has left in work, and fails it where a callback raised."""
-    before, unseen = asyncio.all_tasks(), list[dict[str, object]]()
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context))
-    yield
-    left = asyncio.all_tasks() - before - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-    assert unseen == []
+async def _watched() -> AsyncIterator[None]:
+    """Fails a test where something went wrong unseen."""
+    async with nothing_goes_wrong_unseen():
+        yield
 
 
 # How many

@@ -11,14 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.model import Budget, Condition, Limits, Lookup
+from streams.request_rules import RequestRules, check
 from streams.requests import (
     DecodedRequest,
     FieldProblem,
     LookupRequest,
     RequestInvalid,
-    RequestRules,
     RequestUnreadable,
-    check,
     decode,
     shown,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -20,10 +19,11 @@ from streams.answering import Answerer
 from streams.dead_letters import TooManyDeadLetters
 from streams.publishing import Publisher, RecordTooLarge
 from streams.records import ConsumedRecord, ProducedRecord
-from streams.requests import RequestRules
+from streams.request_rules import RequestRules
 from streams.settings import TopicSettings
 from streams.stage import LookupStage, StagePolicy
 from tests.builders import FakeSearch, Hanging, SearchReply, answering, budget, hit, limits, raising
+from tests.support.loops import nothing_goes_wrong_unseen, quiet
 
 TOPIC, RESULTS, DEAD = "lookup.requests", "lookup.results", "lookup.dead-letters"
 NOT_JSON = b"not json"
@@ -158,25 +158,12 @@ def slowly() -> tuple[asyncio.Event, SearchReply]:
     return slow, reply
 
 
-async def quiet() -> None:
-    """Returns when the loop has nothing more that is ready to run: whatever was to happen has happened."""
-    ready: deque[object] = vars(asyncio.get_running_loop())["_ready"]
-    while ready:  # noqa: ASYNC110 - the loop has no event for being idle
-        await asyncio.sleep(0)
-
-
 @pytest.fixture(autouse=True)
-async def _nothing_goes_wrong_unseen() -> AsyncIterator[None]:
-    """Calls off what a test has left in work, and fails it where a callback raised; logs into nothing."""
-    before, unseen = asyncio.all_tasks(), list[dict[str, object]]()
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context))
+async def _watched() -> AsyncIterator[None]:
+    """Fails a test where something went wrong unseen; logs into nothing."""
     with structlog.testing.capture_logs():
-        yield
-    left = asyncio.all_tasks() - before - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-    assert unseen == []
+        async with nothing_goes_wrong_unseen():
+            yield
 
 
 # Acknowledgement
