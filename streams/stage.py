@@ -19,6 +19,9 @@ from streams.records import ConsumedRecord
 
 log = structlog.get_logger(__name__)
 
+MOST_FAILURES_ALONE = 20
+"""How often a request may find the search down that others find up, before it is told so."""
+
 Ordering: TypeAlias = Literal["none", "key", "partition"]
 
 
@@ -101,7 +104,11 @@ class LookupStage:
 
     async def _process(self, record: ConsumedRecord) -> None:
         answer = await self._answerer.answer(record)
+        failures_alone = 0
         while self._policy.waits_for_search and self._search_was_down(answer):
+            failures_alone += self._others_are_answered()
+            if failures_alone > MOST_FAILURES_ALONE:
+                break
             await self._search_is_up()
             answer = await self._answerer.answer(record)
         await self._publish(self._within_size(record, answer))
@@ -131,8 +138,10 @@ class LookupStage:
     def _search_was_down(self, answer: Answer) -> bool:
         if any(isinstance(error, SearchUnavailable) for error in answer.search_errors):
             return True
-        down = any(circuit.state != "closed" for circuit in self._circuits)
-        return down and answer.can_be_retried
+        return answer.can_be_retried and not self._others_are_answered()
+
+    def _others_are_answered(self) -> bool:
+        return all(circuit.state == "closed" for circuit in self._circuits)
 
     async def _search_is_up(self) -> None:
         for circuit in self._circuits:

@@ -643,3 +643,13 @@ async def test_leave_takes_nothing_again() -> None:
     assert not waiting.done()
     assert harness.acknowledged == []
     waiting.cancel()
+
+
+async def test_wait_ends_for_a_request_that_alone_finds_the_search_down() -> None:
+    """What fails while others are answered is told so, and does not hold its partition for ever."""
+    harness = Harness(
+        {"poison": raising(SearchUnavailable("it is down"))}, policy=WAITING, circuit=never_probing()
+    )
+    await harness.take(0, request(0, "poison"))
+    await quiet()
+    assert harness.acknowledged == [(0, 0)]
