@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ async def _run(wanted: _Demo, settings: Settings, folder: Path) -> None:
         await _show(wanted, session, _questions(wanted))
         if wanted.keep:
             _say_how_to_reach(wanted, settings)
-            await asyncio.Event().wait()
+            await _interrupted()
 
 
 def _questions(wanted: _Demo) -> Sequence[Question]:
@@ -97,6 +98,14 @@ async def _show(wanted: _Demo, session: DemoSession, questions: Sequence[Questio
         return
     for question, result in zip(questions, results, strict=True):
         print_result(" / ".join(question), result)
+
+
+async def _interrupted() -> None:
+    """Waits for Ctrl-C, which is how this is meant to end."""
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    await interrupted.wait()
 
 
 def _say_how_to_reach(wanted: _Demo, settings: Settings) -> None:
