@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from pipeline.errors import SearchUnavailable
@@ -21,15 +22,23 @@ class CircuitBreaker:
     asking; its success closes the circuit, its failure opens it for another interval.
     """
 
-    def __init__(self, *, failure_threshold: int, probe_interval_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        failure_threshold: int,
+        probe_interval_s: float,
+        on_change: Callable[[CircuitState], object] = lambda _state: None,
+    ) -> None:
         """Starts closed.
 
         Args:
             failure_threshold: Failures in a row that open the circuit, at least 1.
             probe_interval_s: Seconds between probes.
+            on_change: Told of every new state.
         """
         self._failure_threshold = failure_threshold
         self._probe_interval_s = probe_interval_s
+        self._on_change = on_change
         self._failures = 0
         self._state: CircuitState = "closed"
         self._probe_at = 0.0
@@ -89,6 +98,7 @@ class CircuitBreaker:
         if state != self._state:
             self._state = state
             self._changed.set()
+            self._on_change(state)
 
 
 def _now() -> float:

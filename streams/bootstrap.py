@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
 
+import structlog
 from aiokafka import AIOKafkaProducer
 
 from pipeline.adapters.milvus_dense import MilvusCollection, MilvusDenseSearch
@@ -27,6 +28,8 @@ from streams.settings import EmbeddingSettings, Settings, StageSettings
 from streams.stage import LookupStage, StagePolicy
 from streams.topics import max_record_bytes
 
+log = structlog.get_logger(__name__)
+
 SearchFactory = Callable[[Settings], KnowledgeSearchPort]
 
 
@@ -38,7 +41,7 @@ async def running_stage(settings: Settings) -> AsyncIterator[LookupStage]:
         ConfigurationError: One line saying what the stage cannot start without.
     """
     topics = settings.kafka.topics
-    circuits = [_circuit(settings), _circuit(settings)]
+    circuits = [_circuit(settings, engine) for engine in ("embedder", "search")]
     embedding, searching = (Resilience(_retry_policy(settings), circuit) for circuit in circuits)
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(running_embedder(settings.embedding))
@@ -170,10 +173,11 @@ def _create_producer(settings: Settings, *, max_request_bytes: int) -> AIOKafkaP
     )
 
 
-def _circuit(settings: Settings) -> CircuitBreaker:
+def _circuit(settings: Settings, engine: str) -> CircuitBreaker:
     return CircuitBreaker(
         failure_threshold=settings.search.circuit_failures,
         probe_interval_s=settings.search.circuit_probe_interval,
+        on_change=lambda state: log.warning("circuit_changed", engine=engine, state=state),
     )
 
 

@@ -72,25 +72,29 @@ async def ensure_topics(
     Raises:
         ConfigurationError: One line saying why the brokers cannot be reached or refuse.
     """
+    requests, dead_letters = kafka.topics.requests, kafka.topics.dead_letters
     async with admin_client(kafka) as client:
         existing = await _partition_counts(client)
+        sizes = await _record_bytes(client, [name for name in worker_topics(kafka) if name in existing])
+        needed = sizes.get(requests, DEFAULT_MAX_MESSAGE_BYTES) + DEAD_LETTER_HEADROOM_BYTES
         missing = [name for name in worker_topics(kafka) if name not in existing]
         if missing and not dry_run:
-            dead_letters = {MAX_MESSAGE_BYTES: str(DEFAULT_MAX_MESSAGE_BYTES + DEAD_LETTER_HEADROOM_BYTES)}
+            configs = {dead_letters: {MAX_MESSAGE_BYTES: str(needed)}}
             await _create(
                 client,
                 [
-                    NewTopic(
-                        name,
-                        partitions,
-                        replication,
-                        topic_configs=dead_letters if name == kafka.topics.dead_letters else {},
-                    )
+                    NewTopic(name, partitions, replication, topic_configs=configs.get(name, {}))
                     for name in missing
                 ],
             )
     return [
-        _state(name, existing.get(name, 0), partitions, created=name in missing and not dry_run)
+        _state(
+            name,
+            existing.get(name, 0),
+            partitions,
+            created=name in missing and not dry_run,
+            note=_too_small(sizes.get(name, needed), needed) if name == dead_letters else "",
+        )
         for name in worker_topics(kafka)
     ]
 
@@ -105,20 +109,7 @@ async def max_record_bytes(kafka: KafkaSettings, names: Sequence[str]) -> dict[s
         ConfigurationError: One line saying why the brokers cannot be reached.
     """
     async with admin_client(kafka) as client:
-        resources = [
-            ConfigResource(ConfigResourceType.TOPIC, name, configs={MAX_MESSAGE_BYTES: None})
-            for name in names
-        ]
-        try:
-            responses = await client.describe_configs(resources)
-        except KafkaError:  # a broker that does not know the request
-            return dict.fromkeys(names, DEFAULT_MAX_MESSAGE_BYTES)
-    sizes = dict.fromkeys(names, DEFAULT_MAX_MESSAGE_BYTES)
-    for response in responses:
-        for _code, _message, _kind, topic, entries in response.resources:
-            told = {name: value for name, value, *_ in entries}
-            sizes[topic] = int(told.get(MAX_MESSAGE_BYTES) or DEFAULT_MAX_MESSAGE_BYTES)
-    return sizes
+        return await _record_bytes(client, names)
 
 
 def worker_topics(kafka: KafkaSettings) -> tuple[str, ...]:
@@ -129,6 +120,22 @@ def worker_topics(kafka: KafkaSettings) -> tuple[str, ...]:
 async def _partition_counts(client: AIOKafkaAdminClient) -> dict[str, int]:
     names = await client.list_topics()
     return {topic["topic"]: len(topic["partitions"]) for topic in await client.describe_topics(sorted(names))}
+
+
+async def _record_bytes(client: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, int]:
+    resources = [
+        ConfigResource(ConfigResourceType.TOPIC, name, configs={MAX_MESSAGE_BYTES: None}) for name in names
+    ]
+    sizes = dict.fromkeys(names, DEFAULT_MAX_MESSAGE_BYTES)
+    try:
+        responses = await client.describe_configs(resources)
+    except KafkaError:  # a broker that does not know the request
+        return sizes
+    for response in responses:
+        for _code, _message, _kind, topic, entries in response.resources:
+            told = {name: value for name, value, *_ in entries}
+            sizes[topic] = int(told.get(MAX_MESSAGE_BYTES) or DEFAULT_MAX_MESSAGE_BYTES)
+    return sizes
 
 
 async def _create(client: AIOKafkaAdminClient, wanted: Sequence[NewTopic]) -> None:
@@ -144,10 +151,18 @@ async def _create(client: AIOKafkaAdminClient, wanted: Sequence[NewTopic]) -> No
             raise ConfigurationError(f"topic {name} cannot be created: {reason}")
 
 
-def _state(name: str, existing: int, partitions: int, *, created: bool) -> TopicState:
+def _state(name: str, existing: int, partitions: int, *, created: bool, note: str) -> TopicState:
     if created:
         return TopicState(name=name, partitions=partitions, created=True, note="")
     if not existing:
         return TopicState(name=name, partitions=0, created=False, note="is missing")
-    note = "" if existing == partitions else f"has {existing} partitions, not {partitions}"
-    return TopicState(name=name, partitions=existing, created=False, note=note)
+    other_count = "" if existing == partitions else f"has {existing} partitions, not {partitions}"
+    notes = [each for each in (other_count, note) if each]
+    return TopicState(name=name, partitions=existing, created=False, note="; ".join(notes))
+
+
+def _too_small(size: int, needed: int) -> str:
+    """Says that a request which cannot be answered may not fit, and would stop the worker."""
+    if size >= needed:
+        return ""
+    return f"takes {size} bytes, a request with the error's headers may have {needed}"

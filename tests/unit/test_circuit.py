@@ -98,3 +98,16 @@ async def test_passable_waits_while_a_probe_is_asking() -> None:
     circuit.succeeded()
     async with asyncio.timeout(5):
         await second
+
+
+async def test_circuit_tells_of_every_new_state() -> None:
+    """Whoever watches sees it open, half open and close, each once."""
+    states: list[str] = []
+    circuit = CircuitBreaker(failure_threshold=1, probe_interval_s=SOON_S, on_change=states.append)
+    circuit.succeeded()
+    circuit.failed()
+    circuit.failed()
+    await circuit.passable()
+    circuit.enter()
+    circuit.succeeded()
+    assert states == ["open", "half_open", "closed"]
