@@ -201,8 +201,14 @@ def _long_id(choose: random.Random, request_id: str) -> tuple[str, bytes | None,
 
 
 def _no_id(choose: random.Random, _: str) -> tuple[str, bytes | None, str | None]:
-    request_id = choose.choice([None, 5, True, "", [], {}, ["bad"], 1.5])
-    fields = choose.choice([{"request_id": request_id}, {}, {"requestId": "bad"}, {"id": "bad"}])
+    wrong: list[Any] = [None, 5, True, "", [], {}, ["bad"], 1.5]
+    bodies: list[dict[str, Any]] = [
+        {"request_id": choose.choice(wrong)},
+        {},
+        {"requestId": "bad"},
+        {"id": "bad"},
+    ]
+    fields = choose.choice(bodies)
     return f"no id: {fields}", json.dumps({"query": "zanzibar", **fields}).encode(), None
 
 
@@ -249,16 +255,15 @@ def _almost_json(choose: random.Random, request_id: str) -> tuple[str, bytes | N
 
 
 def _against_the_rules(choose: random.Random, request_id: str) -> tuple[str, bytes | None, str | None]:
-    fields, field = choose.choice(
-        [
-            ({"queries": ["beside"]}, "queries"),
-            ({"query": None}, "query"),
-            ({"vector": [0.1], "vectors": [[0.1]]}, "vectors"),
-            ({"return_n": 6, "retrieve_k": 5}, "return_n"),
-            ({"query": None, "queries": ["a", "b"], "vectors": [[0.1]]}, "vectors"),
-            ({"query": None, "queries": ["a", "b"], "vector": [0.1]}, "vector"),
-        ]
-    )
+    broken: list[tuple[dict[str, Any], str]] = [
+        ({"queries": ["beside"]}, "queries"),
+        ({"query": None}, "query"),
+        ({"vector": [0.1], "vectors": [[0.1]]}, "vectors"),
+        ({"return_n": 6, "retrieve_k": 5}, "return_n"),
+        ({"query": None, "queries": ["a", "b"], "vectors": [[0.1]]}, "vectors"),
+        ({"query": None, "queries": ["a", "b"], "vector": [0.1]}, "vector"),
+    ]
+    fields, field = choose.choice(broken)
     return f"against the rules: {fields}", _body(request_id, **fields), field
 
 
