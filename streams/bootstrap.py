@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -30,6 +30,8 @@ from streams.topics import max_record_bytes
 
 log = structlog.get_logger(__name__)
 
+MAX_BATCH_BYTES = 16_384
+
 SearchFactory = Callable[[Settings], KnowledgeSearchPort]
 
 
@@ -47,7 +49,7 @@ async def running_stage(settings: Settings) -> AsyncIterator[LookupStage]:
         embedder = await stack.enter_async_context(running_embedder(settings.embedding))
         search = await stack.enter_async_context(running_search(settings, embedder))
         max_bytes = await max_record_bytes(settings.kafka, (topics.results, topics.dead_letters))
-        producer = _create_producer(settings, max_request_bytes=max(max_bytes.values()))
+        producer = _create_producer(settings, max_bytes.values())
         stack.push_async_callback(producer.stop)
         await producer.start()
         yield LookupStage(
@@ -162,13 +164,19 @@ def _create_search(settings: Settings, embedder: EmbeddingPort | None) -> Knowle
     return _load_factory(settings.search.port)(settings)
 
 
-def _create_producer(settings: Settings, *, max_request_bytes: int) -> AIOKafkaProducer:
-    """Makes a producer that writes each record once and has every copy confirmed."""
+def _create_producer(settings: Settings, max_bytes: Collection[int]) -> AIOKafkaProducer:
+    """Makes a producer that writes each record once and has every copy confirmed.
+
+    Args:
+        settings: Brokers and time.
+        max_bytes: The most that each of its topics takes, which holds for a batch as for a record.
+    """
     return AIOKafkaProducer(
         **client_arguments(settings.kafka),
         acks="all",
         enable_idempotence=True,
-        max_request_size=max_request_bytes,
+        max_batch_size=min(MAX_BATCH_BYTES, *max_bytes),
+        max_request_size=max(max_bytes),
         request_timeout_ms=int(settings.stage.publish_timeout * 1_000),
     )
 

@@ -15,7 +15,7 @@ from streams.answering import Answer, Answerer
 from streams.dead_letters import DeadLetterLimit
 from streams.in_flight import InFlight, Partition
 from streams.publishing import Publisher, RecordTooLarge
-from streams.records import ConsumedRecord
+from streams.records import ConsumedRecord, ProducedRecord
 
 log = structlog.get_logger(__name__)
 
@@ -120,20 +120,27 @@ class LookupStage:
         await self._publisher.publish([record for record in records if record is not None])
 
     def _within_size(self, record: ConsumedRecord, answer: Answer) -> Answer:
-        if answer.result is not None:
-            try:
-                self._publisher.check_size(answer.result)
-            except RecordTooLarge as error:
-                answer = self._answerer.too_large(record, answer, error)
-        if answer.dead_letter is not None:
-            try:
-                self._publisher.check_size(answer.dead_letter)
-            except RecordTooLarge:
-                if answer.result is None:
-                    raise
-                log.exception("dead_letter_too_large", partition=record.partition, offset=record.offset)
-                answer = replace(answer, dead_letter=None)
+        error = self._too_large(answer.result)
+        if error is not None:
+            answer = self._answerer.too_large(record, answer, error)
+            if self._too_large(answer.result) is not None:  # the request's id and headers are enough for that
+                log.error("result_too_large", partition=record.partition, offset=record.offset)
+                answer = replace(answer, result=None)
+        error = self._too_large(answer.dead_letter)
+        if error is not None:
+            if answer.result is None:
+                raise error
+            log.error("dead_letter_too_large", partition=record.partition, offset=record.offset)
+            answer = replace(answer, dead_letter=None)
         return answer
+
+    def _too_large(self, record: ProducedRecord | None) -> RecordTooLarge | None:
+        if record is not None:
+            try:
+                self._publisher.check_size(record)
+            except RecordTooLarge as error:
+                return error
+        return None
 
     def _search_was_down(self, answer: Answer) -> bool:
         if any(isinstance(error, SearchUnavailable) for error in answer.search_errors):

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+MAX_SHOWN_ID_CHARS = 200
+"""As long as an id may be: only those of invalid requests are longer."""
+
 
 def _selection(command: Command) -> Command:
     """Adds the options that choose among dead letters."""
@@ -95,7 +98,8 @@ async def _redrive(config_file: Path | None, wanted: DeadLetterFilter, *, rate: 
 def _text_line(letter: DeadLetter) -> str:
     again = "retryable" if letter.retryable else "final"
     message = letter.errors.get("exception.message", "")
-    return _printable(f"{letter.place}  {letter.request_id or '-'}  {letter.reason}  {again}  {message}")
+    request_id = (letter.request_id or "-")[:MAX_SHOWN_ID_CHARS]
+    return _printable(f"{letter.place}  {request_id}  {letter.reason}  {again}  {message}")
 
 
 def _json_line(letter: DeadLetter) -> str:

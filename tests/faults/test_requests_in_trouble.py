@@ -59,7 +59,6 @@ async def test_broken_sequence_of_the_producer_ends_the_worker_and_loses_nothing
     assert report.passed, report.line
 
 
-@pytest.mark.xfail(strict=True, reason="the producer's batches are larger than the topic takes")
 async def test_too_large_results_are_failed_and_cost_no_other(kafka: str, tmp_path: Path) -> None:
     """A result that the topic does not take is answered `failed` with the code `internal`."""
     report = await too_large_results(kafka, tmp_path, requests=300)

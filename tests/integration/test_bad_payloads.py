@@ -113,9 +113,6 @@ async def test_requests_of_many_megabytes_do_not_exhaust_memory(kafka: str, tmp_
     }
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a result that is too large is replaced by one that is too large as well"
-)
 async def test_id_that_no_result_can_carry_does_not_stop_the_worker(kafka: str, tmp_path: Path) -> None:
     """A result has the id in key, header and value: a long id is a dead letter, and others are answered."""
     topics = StageTopics(bootstrap=kafka)

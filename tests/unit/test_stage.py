@@ -653,3 +653,13 @@ async def test_wait_ends_for_a_request_that_alone_finds_the_search_down() -> Non
     await harness.take(0, request(0, "poison"))
     await quiet()
     assert harness.acknowledged == [(0, 0)]
+
+
+async def test_too_large_answer_of_any_kind_leaves_the_dead_letter() -> None:
+    """Where not even the refusal fits, for the request's id alone is too large, the request is still kept."""
+    harness = Harness()
+    harness.publisher.max_bytes[RESULTS] = 100
+    await harness.take(0, request("x" * 500))
+    await quiet()
+    assert harness.acknowledged == [(0, 0)]
+    assert harness.publisher.topics == [(DEAD,)]
