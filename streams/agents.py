@@ -18,6 +18,12 @@ from streams.stage import LookupStage
 
 COMMIT_INTERVAL_S = 1.0
 BUFFERED_EVENTS = 4_096
+MAX_POLL_INTERVAL_S = 365 * 24 * 3_600.0
+"""As good as no limit: a worker that waits for its search may fetch nothing for hours.
+
+aiokafka would leave the group, and rejoin it only when something is fetched; Faust fetches only once it has
+rejoined. The worker would never work again, nor end.
+"""
 
 
 def create_app(settings: Settings) -> faust.App:
@@ -34,6 +40,7 @@ def create_app(settings: Settings) -> faust.App:
         broker_commit_interval=COMMIT_INTERVAL_S,
         broker_session_timeout=kafka.session_timeout,
         broker_heartbeat_interval=kafka.session_timeout / 3,
+        broker_max_poll_interval=MAX_POLL_INTERVAL_S,
         consumer_auto_offset_reset="earliest",
         consumer_group_instance_id=kafka.group_instance_id,
         stream_buffer_maxsize=BUFFERED_EVENTS,

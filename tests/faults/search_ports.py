@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Sequence
 from itertools import count
+from pathlib import Path
 
 from aiokafka.producer.transaction_manager import TransactionManager
 
+from pipeline.errors import SearchUnavailable
 from pipeline.model import SearchHit, SearchQuery
 from streams.settings import Settings
 from tests.integration.search_ports import InstantSearch
 
+SWITCH = "SEARCH_IS_DOWN_WHILE"
 BATCHES_BEFORE_GAP = 40
 
 _DELAY = re.compile(r"after (\d+) ms")
@@ -29,10 +33,30 @@ class PacedSearch(InstantSearch):
         return await super().search(query, timeout_s=timeout_s)
 
 
+class SwitchedSearch(PacedSearch):
+    """Is down for as long as a file exists."""
+
+    def __init__(self, switch: Path) -> None:
+        """Takes the file."""
+        self._switch = switch
+
+    async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
+        """Answers, or says that it is down."""
+        if await asyncio.to_thread(self._switch.exists):
+            raise SearchUnavailable("it is switched off")
+        return await super().search(query, timeout_s=timeout_s)
+
+
 def paced(settings: Settings) -> PacedSearch:
     """Makes the port; needs no setting."""
     del settings
     return PacedSearch()
+
+
+def switched(settings: Settings) -> SwitchedSearch:
+    """Makes the port; the environment names the file."""
+    del settings
+    return SwitchedSearch(Path(os.environ[SWITCH]))
 
 
 def out_of_sequence(settings: Settings) -> PacedSearch:

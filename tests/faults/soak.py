@@ -29,7 +29,7 @@ from tests.faults.dead_letters import (
     unpublishable_results,
 )
 from tests.faults.ending_workers import joining_and_leaving, killed_workers, terminated_workers
-from tests.faults.hanging_search import hanging_search
+from tests.faults.hanging_search import hanging_search, search_down_for_long
 from tests.faults.memory import steady_memory
 from tests.faults.milvus_outage import OutageLoad, milvus_outage
 from tests.faults.ordering import ordered_results
@@ -95,6 +95,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "hanging-search": lambda ground, logs: hanging_search(
         ground.broker.bootstrap, logs, others=64, afterwards=2_000
+    ),
+    # Longer than the 1,000 s for which Faust lets a consumer fetch nothing, and more than fills its buffer.
+    "search-down-for-long": lambda ground, logs: search_down_for_long(
+        ground.broker.bootstrap, logs, down_s=1_100, requests=20_000
     ),
     "ordering-key": lambda ground, logs: ordered_results(
         ground.broker.bootstrap, logs, ordering="key", requests=5_000

@@ -13,7 +13,7 @@ from tests.faults.dead_letters import (
     too_many_dead_letters,
     unpublishable_results,
 )
-from tests.faults.hanging_search import hanging_search
+from tests.faults.hanging_search import hanging_search, search_down_for_long
 from tests.faults.ordering import ordered_results
 
 pytestmark = pytest.mark.kafka
@@ -22,6 +22,12 @@ pytestmark = pytest.mark.kafka
 async def test_hanging_search_holds_up_nobody_and_is_not_passed(kafka: str, tmp_path: Path) -> None:
     """One search never returns, 64 go on; its offset is not committed until it is answered, in time."""
     report = await hanging_search(kafka, tmp_path, others=64, afterwards=100)
+    assert report.passed, report.line
+
+
+async def test_search_down_for_long_is_waited_for(kafka: str, tmp_path: Path) -> None:
+    """More requests than Faust buffers pile up while the search is down, and are answered when it is back."""
+    report = await search_down_for_long(kafka, tmp_path, down_s=4, requests=5_000)
     assert report.passed, report.line
 
 

@@ -121,7 +121,7 @@ async def test_id_that_no_result_can_carry_does_not_stop_the_worker(kafka: str, 
     with WorkerProcess(topics.environment | ENVIRONMENT, tmp_path / "worker.log"):
         async with reading_results(topics, 1) as log:
             await send_all(topics, [Payload(value=monster.value), request("after", query=PRIVATE)])
-            await log.wait_for(["after"], timeout_s=10)
+            await log.wait_for(["after"], timeout_s=30)
     (dead,) = await read_all(kafka, topics.dead_letters)
     assert dead.value == monster.value
 

@@ -388,7 +388,7 @@ def engine(milvus: MilvusServer, files: Files) -> dict[str, str]:
 @pytest.mark.kafka
 @pytest.mark.milvus
 def test_nothing_secret_is_logged_where_everything_is_protected(
-    broker: SecureKafka, milvus: MilvusServer, files: Files, tmp_path: Path
+    broker: SecureKafka, milvus: MilvusServer, files: Files, tmp_path: Path, run_here: Run
 ) -> None:
     """SASL, TLS, a token and an API key, all at once, work, and no command or log line shows any of them."""
     chunks = tmp_path / "chunks.jsonl"
@@ -405,11 +405,12 @@ def test_nothing_secret_is_logged_where_everything_is_protected(
             "STAGE_LOG_LEVEL": "debug",
         }
         outputs = [
-            run_command(*command, environment=environment)
-            for command in (("topics", "--partitions", "1"), ("index", str(chunks)), ("config",))
+            run_here("topics", "--partitions", "1", environment=environment),
+            run_command("index", str(chunks), environment=environment),
+            run_here("config", environment=environment),
         ]
         with WorkerProcess(environment, tmp_path / "worker.log") as worker:
-            outputs.append(run_command("ask", "anybody there?", environment=environment))
+            outputs.append(run_here("ask", "anybody there?", environment=environment))
     assert [output.code for output in outputs] == [0, 0, 0, 0], outputs
     assert "north" in outputs[-1].stdout
     assert keys_seen == {f"Bearer {API_KEY}"}
