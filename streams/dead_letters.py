@@ -91,5 +91,6 @@ def describe(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     cause = error.__cause__
     if cause is not None:
-        text = f"{text} (caused by {type(cause).__name__}: {cause})"
+        behind = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+        text = f"{text} (caused by {behind})"
     return " ".join(text.split())[:MAX_MESSAGE_CHARS]

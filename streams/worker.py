@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import threading
 from typing import Any
 
 import faust
@@ -40,21 +39,20 @@ async def run_worker(settings: Settings) -> None:
     """
     stopping = _stop_on_signals()
     await require_topics(settings.kafka, worker_topics(settings.kafka))
-    with ExitStack() as limit:
-        async with running_stage(settings) as stage:
-            app = create_app(settings)
-            attach_stage(app, stage, settings)
-            worker = _EmbeddedWorker(app)
-            try:
-                await worker.start()
-                log.info("worker_ready", group=settings.kafka.group_id, topic=settings.kafka.topics.requests)
-                error = await _first_of(stopping, stage, worker)
-                limit.enter_context(_ended_within(settings.stage.drain_timeout + STOP_TIMEOUT_S, error))
-                await stage.leave(settings.stage.drain_timeout)
-                if error is None:
-                    await app.consumer.commit()
-            finally:
-                await _stop(worker)
+    async with running_stage(settings) as stage:
+        app = create_app(settings)
+        attach_stage(app, stage, settings)
+        worker = _EmbeddedWorker(app)
+        try:
+            await worker.start()
+            log.info("worker_ready", group=settings.kafka.group_id, topic=settings.kafka.topics.requests)
+            error = await _first_of(stopping, stage, worker)
+            _end_process_within(settings.stage.drain_timeout + STOP_TIMEOUT_S, error)
+            await stage.leave(settings.stage.drain_timeout)
+            if error is None:
+                await app.consumer.commit()
+        finally:
+            await _stop(worker)
     if error is not None:
         raise _failure(error) from error
     log.info("worker_stopped")
@@ -110,19 +108,19 @@ async def _stop(worker: faust.Worker) -> None:
     await asyncio.wait([asyncio.create_task(worker.stop())], timeout=STOP_TIMEOUT_S)
 
 
-@contextmanager
-def _ended_within(seconds: float, error: BaseException | None) -> Iterator[None]:
-    """Ends the process if the block takes longer: Kafka clients wait for brokers without limit."""
+def _end_process_within(seconds: float, error: BaseException | None) -> None:
+    """Ends the process if leaving takes longer: Kafka's clients wait for brokers without limit.
+
+    A thread does it, for neither they nor Faust let every task be cancelled.
+    """
 
     def end() -> None:
         log.error("worker_stopped_unfinished", reason=None if error is None else str(_failure(error)))
         os._exit(0 if error is None else 1)
 
-    timer = asyncio.get_running_loop().call_later(seconds, end)
-    try:
-        yield
-    finally:
-        timer.cancel()
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _failure(error: BaseException) -> WorkerFailed:
