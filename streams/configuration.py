@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,11 +10,12 @@ from pydantic.fields import FieldInfo
 
 from pipeline.errors import ConfigurationError
 from streams.setting_sources import (
-    CONFIG_FILE_VARIABLE,
+    config_file_name,
     environment_name,
     environment_values,
     file_values,
     nested,
+    reading,
     setting_keys,
 )
 from streams.settings import MASK, Settings, masked
@@ -34,31 +34,35 @@ def load(config_file: Path | None = None, overrides: Mapping[str, object] | None
     Raises:
         ConfigurationError: One line that names the key, the value, where it came from and what is allowed.
     """
-    if config_file is not None:
-        os.environ[CONFIG_FILE_VARIABLE] = str(config_file)
     given = overrides or {}
     for key in given:
         if key not in setting_keys(Settings):
             raise ConfigurationError(f"{key} is not a setting; `lookup-stage config` lists the keys")
-    try:
-        settings = Settings(**nested(given))
-    except ValidationError as error:
-        raise ConfigurationError("; ".join(_complaints(error, given))) from error
-    _check_widths(settings, given)
+    with reading(config_file):
+        try:
+            settings = Settings(**nested(given))
+        except ValidationError as error:
+            raise ConfigurationError("; ".join(_complaints(error, given))) from error
+        _check_widths(settings, given)
     _check_sasl(settings)
     _check_topics(settings)
     return settings
 
 
-def origin(key: str, overrides: Mapping[str, object] | None = None) -> str:
-    """Says where a key's value comes from."""
+def origin(key: str, config_file: Path | None = None, overrides: Mapping[str, object] | None = None) -> str:
+    """Says where `load` with the same arguments takes a key's value from."""
+    with reading(config_file):
+        return _origin(key, overrides or {})
+
+
+def _origin(key: str, overrides: Mapping[str, object]) -> str:
     keys = setting_keys(Settings)
-    if overrides and key in overrides:
+    if key in overrides:
         return "command line"
     if key in environment_values(keys):
         return f"environment {environment_name(key)}"
     if key in file_values(keys):
-        return os.environ[CONFIG_FILE_VARIABLE]
+        return str(config_file_name())
     return DEFAULT
 
 
@@ -74,12 +78,13 @@ def effective(settings: Settings) -> dict[str, object]:
     return values | {"rag.retrieve-k": limits.retrieve_k, "rag.return-n": limits.return_n}
 
 
-def sources(settings: Settings) -> dict[str, str]:
+def sources(settings: Settings, config_file: Path | None = None) -> dict[str, str]:
     """Gives every key with where its value comes from."""
     widths = ("rag.retrieve-k", "rag.return-n")
-    return {key: origin(key) for key in setting_keys(Settings)} | {
-        key: _width_origin(key, settings, {}) for key in widths
-    }
+    with reading(config_file):
+        return {key: _origin(key, {}) for key in setting_keys(Settings)} | {
+            key: _width_origin(key, settings, {}) for key in widths
+        }
 
 
 def _complaints(error: ValidationError, overrides: Mapping[str, object]) -> list[str]:
@@ -89,7 +94,7 @@ def _complaints(error: ValidationError, overrides: Mapping[str, object]) -> list
         key = _key_of(detail["loc"])
         field = keys.get(key)
         shown = MASK if field is not None and _is_secret(field) else masked(repr(detail["input"]))
-        lines.append(f"{key} = {shown} ({origin(key, overrides)}): {complaint(detail)}")
+        lines.append(f"{key} = {shown} ({_origin(key, overrides)}): {complaint(detail)}")
     return lines
 
 
@@ -114,7 +119,7 @@ def _check_widths(settings: Settings, overrides: Mapping[str, object]) -> None:
     if limits.retrieve_k > ceiling:
         raise ConfigurationError(
             f"{recall} must not be greater than rag.max-retrieve-k = {ceiling}"
-            f" ({origin('rag.max-retrieve-k', overrides)})"
+            f" ({_origin('rag.max-retrieve-k', overrides)})"
         )
     if limits.return_n > limits.retrieve_k:
         raise ConfigurationError(f"{returned} must not be greater than {recall}")
@@ -122,9 +127,9 @@ def _check_widths(settings: Settings, overrides: Mapping[str, object]) -> None:
 
 def _width_origin(key: str, settings: Settings, overrides: Mapping[str, object]) -> str:
     """Says where a width comes from, which may be the legacy key that stands in for it."""
-    given = origin(key, overrides)
+    given = _origin(key, overrides)
     if given == DEFAULT and settings.rag.top_k is not None:
-        return f"rag.top-k, {origin('rag.top-k', overrides)}"
+        return f"rag.top-k, {_origin('rag.top-k', overrides)}"
     return given
 
 

@@ -9,11 +9,14 @@ from typing import Any
 import faust
 from faust.transport.drivers.aiokafka import Consumer, Transport
 from faust.types import TP, ConsumerMessage
+from mode import Service
 
 from streams.stage import LookupStage
 
 MAX_HELD_BYTES = 128 * 1_024 * 1_024
 """Faust bounds its buffers by events, whose size is up to the agents; this bounds them by bytes."""
+
+GROUP_CHECK_INTERVAL_S = 1.0
 
 
 class HeldBytes:
@@ -59,6 +62,16 @@ def stage_transport(app: faust.App, stage: LookupStage, *, drain_timeout_s: floa
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self._held = HeldBytes(MAX_HELD_BYTES, self._fetch_again)
+
+        @Service.task
+        async def _notice_group_errors(self) -> None:
+            # An error that ends its membership aiokafka keeps until its own `getmany` is called. Faust goes
+            # around that: the worker would do nothing for ever.
+            async for _ in self.itertimer(GROUP_CHECK_INTERVAL_S, name="group"):
+                consumer = self._thread._consumer  # noqa: SLF001 - Faust shows it nowhere
+                coordinator = getattr(consumer, "_coordinator", None)
+                if coordinator is not None:
+                    await self._thread.call_thread(coordinator.check_errors)
 
         async def on_partitions_revoked(self, revoked: set[TP]) -> None:
             # Faust forgets its acknowledgements first and commits second; this order spares the next owner

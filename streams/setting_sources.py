@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from pipeline.errors import ConfigurationError
 
 CONFIG_FILE_VARIABLE = "LOOKUP_CONFIG"
+
+_given_file: ContextVar[Path | None] = ContextVar("given_file", default=None)
 
 
 class KeySource(PydanticBaseSettingsSource):
@@ -54,14 +58,30 @@ def environment_values(keys: Iterable[str]) -> dict[str, object]:
     return {key: value for key in keys if (value := os.environ.get(environment_name(key)))}
 
 
+@contextmanager
+def reading(config_file: Path | None) -> Iterator[None]:
+    """Makes a file the settings' own for the block; `None` leaves it to `LOOKUP_CONFIG`."""
+    token = _given_file.set(config_file)
+    try:
+        yield
+    finally:
+        _given_file.reset(token)
+
+
+def config_file_name() -> str | None:
+    """Names the file that settings are read from, if any."""
+    given = _given_file.get()
+    return os.environ.get(CONFIG_FILE_VARIABLE) or None if given is None else str(given)
+
+
 def file_values(keys: Iterable[str]) -> dict[str, object]:
-    """Reads the file that `LOOKUP_CONFIG` names, if it names one.
+    """Reads the settings' file, if there is one.
 
     Raises:
         ConfigurationError: The file cannot be read, is not a mapping, or has a key that is none.
     """
-    name = os.environ.get(CONFIG_FILE_VARIABLE)
-    if not name:
+    name = config_file_name()
+    if name is None:
         return {}
     try:
         text = Path(name).read_text(encoding="utf-8")

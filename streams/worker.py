@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import faust
@@ -14,7 +15,7 @@ import structlog
 from pipeline.errors import LookupStageError
 from streams.agents import attach_stage, create_app
 from streams.bootstrap import running_stage
-from streams.settings import Settings
+from streams.settings import KafkaSettings, Settings
 from streams.stage import LookupStage
 from streams.topics import require_topics, worker_topics
 
@@ -44,9 +45,7 @@ async def run_worker(settings: Settings) -> None:
         attach_stage(app, stage, settings)
         worker = _EmbeddedWorker(app)
         try:
-            await worker.start()
-            log.info("worker_ready", group=settings.kafka.group_id, topic=settings.kafka.topics.requests)
-            error = await _first_of(stopping, stage, worker)
+            error = await _first_of(stopping, stage, worker, lambda: _say_ready(settings.kafka))
             _end_process_within(settings.stage.drain_timeout + STOP_TIMEOUT_S, error)
             await stage.leave(settings.stage.drain_timeout)
             if error is None:
@@ -87,20 +86,37 @@ def _stop_on_signals() -> asyncio.Event:
 
 
 async def _first_of(
-    stopping: asyncio.Event, stage: LookupStage, worker: faust.Worker
+    stopping: asyncio.Event, stage: LookupStage, worker: faust.Worker, ready: Callable[[], None]
 ) -> BaseException | None:
-    """Waits for a signal, a failure of the stage, or a crash of Faust."""
-    crashed = asyncio.ensure_future(worker.wait_until_stopped())
-    stopped = asyncio.ensure_future(stopping.wait())
-    reasons: set[asyncio.Future[Any]] = {crashed, stopped, stage.failed}
-    await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
-    for waiting in (crashed, stopped):
+    """Starts Faust and waits for a signal, a failure of the stage, or of Faust, be it in the start."""
+    if stopping.is_set():
+        return None
+    running, crashed, stopped = (
+        asyncio.ensure_future(waiting)
+        for waiting in (_run(worker, ready), worker.wait_until_stopped(), stopping.wait())
+    )
+    reasons: set[asyncio.Future[Any]] = {running, crashed, stopped, stage.failed}
+    done, _ = await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
+    for waiting in (running, crashed, stopped):
         waiting.cancel()
     if stage.failed.done():
         return stage.failed.result()
     if stopping.is_set():
         return None
+    if running in done:
+        return running.exception()
     return worker.crash_reason or RuntimeError("Faust stopped by itself")
+
+
+def _say_ready(kafka: KafkaSettings) -> None:
+    log.info("worker_ready", group=kafka.group_id, topic=kafka.topics.requests)
+
+
+async def _run(worker: faust.Worker, ready: Callable[[], None]) -> None:
+    await worker.start()
+    if not worker.should_stop:
+        ready()
+    await asyncio.Event().wait()
 
 
 async def _stop(worker: faust.Worker) -> None:

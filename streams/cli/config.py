@@ -22,7 +22,7 @@ def config(config_file: Path | None, *, as_json: bool) -> None:
     from streams import configuration
 
     settings = configuration.load(config_file)
-    values, sources = configuration.effective(settings), configuration.sources(settings)
+    values, sources = configuration.effective(settings), configuration.sources(settings, config_file)
     if as_json:
         entries = {key: {"value": value, "from": sources[key]} for key, value in values.items()}
         click.echo(orjson.dumps(entries, option=orjson.OPT_INDENT_2))

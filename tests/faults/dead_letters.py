@@ -55,7 +55,7 @@ async def too_many_dead_letters(kafka: str, directory: Path, *, limit: int, requ
         "dead_letters_before": len(dead),
         "acknowledged_unanswered": len(lost),
     }
-    _require_one_line(report, worker.log, "TooManyDeadLetters: more than stage.max-dead-letters-per-minute")
+    report.require_one_line(worker.log, "TooManyDeadLetters: more than stage.max-dead-letters-per-minute")
     report.require("the worker ends with 1", holds=code == 1)
     report.require("no more dead letters than the limit", holds=len(dead) <= limit)
     report.require("some requests are left", holds=len(answered) < requests)
@@ -108,7 +108,7 @@ async def unpublishable_results(
     later = {name_of(number) for number in range(requests, 2 * requests)}
     lost = later - results.by_request.keys()
     report.figures |= {"exit_code": code, "without_result": len(lost), "repeated": results.repeated}
-    _require_one_line(report, worker.log, "the worker stopped")
+    report.require_one_line(worker.log, "the worker stopped")
     report.require("the worker ends with 1", holds=code == 1)
     report.require("nothing unanswered is acknowledged", holds=committed == before)
     report.require("with the topic mended every request has a result", holds=not lost)
@@ -128,7 +128,7 @@ async def broken_sequence(kafka: str, directory: Path, *, rate: float, requests:
         codes = list(stage.workers.exit_codes)
         stage.count_results(report)
     first_log = await asyncio.to_thread((directory / "worker-0.log").read_text)
-    _require_one_line(report, first_log, "OutOfOrderSequenceNumber")
+    report.require_one_line(first_log, "OutOfOrderSequenceNumber")
     report.require("workers ended", holds=len(codes) > 0)
     report.require("each with 1", holds=set(codes) <= {1})
     return report
@@ -223,9 +223,3 @@ async def _alter(topics: StageTopics, configs: Mapping[str, str]) -> None:
         )
     finally:
         await client.close()
-
-
-def _require_one_line(report: Report, log: str, words: str) -> None:
-    """Requires that beside its log lines a worker has printed one line, with these words."""
-    lines = [line for line in log.splitlines() if not line.startswith("{")]
-    report.require(f"one line says {words!r}, not {lines[:3]}", holds=len(lines) == 1 and words in lines[0])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tests.faults.report import Report
 from tests.faults.supervisor import STOP_DEADLINE_S, Supervisor, ended, is_ready
-from tests.faults.trial import Setup, Trial, trial
+from tests.faults.trial import PACED_PORT, Setup, Trial, trial
 from tests.faults.waiting import sleep_until, until
-from tests.support.worker import WorkerProcess
+from tests.support.worker import StageTopics, WorkerProcess
 
 SEED = 1
 DRAIN_TIMEOUT_S, LEAVE_TIMEOUT_S = 15.0, 10.0
@@ -95,6 +95,26 @@ async def joining_and_leaving(
     report.require("no finished request is processed again", holds=stage.results.repeated == 0)
     report.require("workers joined and left", holds=joined > 0 and len(codes) > 0)
     report.require("every worker leaves with 0", holds=set(stage.workers.exit_codes) == {0})
+    return report
+
+
+async def refused_worker(kafka: str, directory: Path) -> Report:
+    """Starts a worker that the group does not take: its session time-out is shorter than brokers allow."""
+    report = Report(scenario="refused-worker", load="1 worker with kafka.session-timeout = 1 s")
+    topics = StageTopics(bootstrap=kafka)
+    await topics.create()
+    settings = topics.environment | PACED_PORT | {"KAFKA_SESSION_TIMEOUT": "1"}
+    worker = WorkerProcess(settings, directory / "worker.log")
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    worker.launch()
+    try:
+        code = await ended(worker, deadline_s=60)
+    finally:
+        worker.kill()
+    report.figures |= {"exit_code": code, "ended_after_s": loop.time() - started}
+    report.require("the worker ends with 1", holds=code == 1)
+    report.require_one_line(worker.log, "InvalidSessionTimeoutError")
     return report
 
 

@@ -29,6 +29,11 @@ class Report:
         if not holds:
             self.broken.append(condition)
 
+    def require_one_line(self, log: str, words: str) -> None:
+        """Requires that beside its log lines a worker has printed one line, with these words."""
+        lines = [line for line in log.splitlines() if not line.startswith("{")]
+        self.require(f"one line says {words!r}, not {lines[:3]}", holds=len(lines) == 1 and words in lines[0])
+
     @property
     def passed(self) -> bool:
         """Whether every condition held."""

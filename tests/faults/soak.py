@@ -28,7 +28,12 @@ from tests.faults.dead_letters import (
     too_many_dead_letters,
     unpublishable_results,
 )
-from tests.faults.ending_workers import joining_and_leaving, killed_workers, terminated_workers
+from tests.faults.ending_workers import (
+    joining_and_leaving,
+    killed_workers,
+    refused_worker,
+    terminated_workers,
+)
 from tests.faults.hanging_search import hanging_search, search_down_for_long
 from tests.faults.memory import steady_memory
 from tests.faults.milvus_outage import OutageLoad, milvus_outage
@@ -73,6 +78,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "joining-and-leaving": lambda ground, logs: joining_and_leaving(
         ground.broker.bootstrap, logs, rate=200, length_s=60
     ),
+    "refused-worker": lambda ground, logs: refused_worker(ground.broker.bootstrap, logs),
     "broker-outages": lambda ground, logs: broker_outages(
         ground.broker, logs, rate=200, ends=["stop", "kill"] * 3, down_s=5
     ),

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.ending_workers import joining_and_leaving, killed_workers, terminated_workers
+from tests.faults.ending_workers import (
+    joining_and_leaving,
+    killed_workers,
+    refused_worker,
+    terminated_workers,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -28,4 +33,10 @@ async def test_joining_and_leaving_workers_leave_no_request_without_a_result(
 ) -> None:
     """Rebalances lose nothing, and what is finished is not done again."""
     report = await joining_and_leaving(kafka, tmp_path, rate=100, length_s=6)
+    assert report.passed, report.line
+
+
+async def test_worker_that_the_group_refuses_ends_with_one_line(kafka: str, tmp_path: Path) -> None:
+    """A worker that cannot be a member of its group does not wait for ever."""
+    report = await refused_worker(kafka, tmp_path)
     assert report.passed, report.line

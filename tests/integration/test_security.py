@@ -161,7 +161,6 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
 
     def run(*arguments: str, environment: Mapping[str, str]) -> CommandOutput:
         with monkeypatch.context() as patch:
-            patch.delenv("LOOKUP_CONFIG", raising=False)  # which --config sets
             for name, value in environment.items():
                 patch.setenv(name, value)
             code = _exit_code(arguments)

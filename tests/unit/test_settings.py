@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -151,7 +152,7 @@ def test_file_sets_every_key(key: str, write: WriteFile) -> None:
     text, value = sample(key)
     path = write(f"{key}: {text}")
     assert effective(load(path))[key] == value
-    assert origin(key) == str(path)
+    assert origin(key, path) == str(path)
 
 
 @pytest.mark.parametrize(
@@ -206,10 +207,11 @@ def test_settings_are_frozen() -> None:
 def test_environment_wins_over_the_file(write: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment's value is in force, and named as the origin."""
     monkeypatch.setenv("RAG_RETRIEVE_K", "40")
-    settings = load(write("rag: {retrieve-k: 30, return-n: 7}"))
+    path = write("rag: {retrieve-k: 30, return-n: 7}")
+    settings = load(path)
     assert (settings.rag.retrieve_k, settings.rag.return_n) == (40, 7)
-    assert origin("rag.retrieve-k") == "environment RAG_RETRIEVE_K"
-    assert origin("rag.return-n").endswith("lookup.yaml")
+    assert origin("rag.retrieve-k", path) == "environment RAG_RETRIEVE_K"
+    assert origin("rag.return-n", path) == str(path)
 
 
 def test_overrides_win_over_the_environment(write: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,8 +219,8 @@ def test_overrides_win_over_the_environment(write: WriteFile, monkeypatch: pytes
     monkeypatch.setenv("RAG_RETRIEVE_K", "40")
     overrides: dict[str, object] = {"rag.retrieve-k": 50}
     assert load(write("rag.retrieve-k: 30"), overrides).rag.retrieve_k == 50
-    assert origin("rag.retrieve-k", overrides) == "command line"
-    assert origin("rag.return-n", overrides) == "default"
+    assert origin("rag.retrieve-k", overrides=overrides) == "command line"
+    assert origin("rag.return-n", overrides=overrides) == "default"
 
 
 def test_empty_variable_counts_as_absent(write: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,13 +228,21 @@ def test_empty_variable_counts_as_absent(write: WriteFile, monkeypatch: pytest.M
     monkeypatch.setenv("RAG_RETRIEVE_K", "")
     path = write("rag.retrieve-k: 30")
     assert load(path).rag.retrieve_k == 30
-    assert origin("rag.retrieve-k") == str(path)
+    assert origin("rag.retrieve-k", path) == str(path)
 
 
 def test_config_variable_names_the_file(write: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `--config`, `LOOKUP_CONFIG` names the file."""
     monkeypatch.setenv("LOOKUP_CONFIG", str(write("rag.retrieve-k: 30")))
     assert load().rag.retrieve_k == 30
+
+
+def test_loading_a_file_leaves_no_trace(write: WriteFile) -> None:
+    """Settings loaded next, or in a process started next, do not come from it."""
+    before = dict(os.environ)
+    load(write("rag.retrieve-k: 30"))
+    assert os.environ == before
+    assert load().rag.limits.retrieve_k == 20
 
 
 def test_config_file_wins_over_the_variable(write: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
