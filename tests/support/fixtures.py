@@ -4,6 +4,7 @@ A server that cannot be run here skips the tests that ask for it, unless the env
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -52,3 +53,11 @@ def skip_unless_required(variable: str, missing: Exception) -> NoReturn:
     if os.environ.get(variable) == "1":
         pytest.fail(f"{variable}=1, but {missing}", pytrace=False)
     pytest.skip(f"{missing} ({variable}=1 makes this a failure)")
+
+
+def require_tool(name: str) -> str:
+    """Gives the path of a command; skips the test without it, or fails where it must be there."""
+    path = shutil.which(name)
+    if path is None:
+        skip_unless_required("LOOKUP_REQUIRE_TOOLS", FileNotFoundError(f"{name} is not installed"))
+    return path
