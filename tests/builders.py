@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,8 +21,11 @@ from pipeline.model import (
     SearchQuery,
     Vector,
 )
-from pipeline.outcome import PathAnswer
+from pipeline.outcome import PathAnswer, conclude
+from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording
 from streams.records import ConsumedRecord, Headers
+from streams.results import LookupResult
+from streams.results import encode as result_json
 
 T = TypeVar("T")
 
@@ -226,4 +230,38 @@ def consumed(
         key=key,
         value=value,
         headers=headers,
+    )
+
+
+def recording(
+    *answers: PathAnswer,
+    widths: Limits | None = None,
+    room: Budget | None = None,
+    **request: object,
+) -> Recording:
+    """Gives the recording of a lookup that was answered from these answers, by the rules as they are now."""
+    fields = {"request_id": "r-1", "queries": [f"query {each.query}" for each in answers]} | request
+    widths, room = widths or limits(), room or budget()
+    outcome = conclude(answers, limits=widths, budget=room)
+    result = LookupResult(
+        request_id=str(fields["request_id"]),
+        status=outcome.status,
+        evidence=outcome.evidence,
+        paths=outcome.paths,
+        ledger=outcome.ledger,
+        limits=widths,
+        error=outcome.error,
+        hints=fields.get("hints"),
+        dropped=outcome.dropped if fields.get("explain") else None,
+    )
+    return Recording(
+        request=fields,
+        key=b"session-7",
+        headers=(("traceparent", b"00-ab-cd-01"), ("note", None)),
+        captured=Captured(topic="lookup.requests", partition=3, offset=17, timestamp_ms=1_800_000_000_123),
+        index=RecordedIndex(collection="knowledge", fingerprint="0123456789abcdef"),
+        paths=tuple(RecordedPath(text=f"query {each.query}", answer=each) for each in answers),
+        limits=widths,
+        budget=room,
+        result=json.loads(result_json(result)),
     )

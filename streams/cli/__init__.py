@@ -22,6 +22,7 @@ from streams.cli.demo import demo
 from streams.cli.index import index
 from streams.cli.topics import topics
 from streams.cli.worker import worker
+from streams.recordings.recording import RecordingUnreadable
 
 EXIT_NEGATIVE = 1
 EXIT_WRONG_USE = 2
@@ -63,7 +64,7 @@ def _exit_code(arguments: list[str] | None) -> int:
         return _complain(error.format_message(), EXIT_WRONG_USE)
     except (click.Abort, KeyboardInterrupt, asyncio.CancelledError):
         return _complain("interrupted", EXIT_NEGATIVE)
-    except ConfigurationError as error:
+    except (ConfigurationError, RecordingUnreadable) as error:
         return _complain(str(error), EXIT_WRONG_USE)
     except LookupStageError as error:
         return _complain(str(error), EXIT_NEGATIVE)

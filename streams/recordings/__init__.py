@@ -1,0 +1,1 @@
+"""Recordings: lookups kept with the hits they were answered from, to be replayed and compared."""
