@@ -10,7 +10,7 @@ import structlog
 
 from pipeline.errors import SearchError
 from pipeline.lookup import INTERNAL, LookupPipeline
-from pipeline.model import Lookup, Outcome, Problem
+from pipeline.model import Ledger, Lookup, Outcome, Problem
 from streams.dead_letters import Failure, dead_letter_record
 from streams.records import ConsumedRecord, ProducedRecord
 from streams.request_rules import RequestRules, check
@@ -31,6 +31,8 @@ class Answer:
         request_id: Whom the result is for, or `None`.
         status: The result's status, or `None`.
         search_errors: Why paths of the lookup failed.
+        ledger: What became of the hits, where the search gave an answer.
+        failure: Why there is a dead letter.
     """
 
     result: ProducedRecord | None
@@ -38,6 +40,8 @@ class Answer:
     request_id: str | None
     status: str | None
     search_errors: tuple[Exception, ...] = ()
+    ledger: Ledger | None = None
+    failure: Failure | None = None
 
     @property
     def can_be_retried(self) -> bool:
@@ -118,9 +122,13 @@ class Answerer:
         for error in answered.failures:
             if not isinstance(error, SearchError):
                 log.error("search_failed_unforeseen", offset=record.offset, exc_info=error)
-        failure = _search_failure(answered.failures) if answered.outcome.status == "failed" else None
-        answer = self._answer(record, _result(request, lookup, answered.outcome), failure)
-        return replace(answer, search_errors=answered.failures)
+        outcome = answered.outcome
+        failure = _search_failure(answered.failures) if outcome.status == "failed" else None
+        return replace(
+            self._answer(record, _result(request, lookup, outcome), failure),
+            search_errors=answered.failures,
+            ledger=outcome.ledger if failure is None else None,
+        )
 
     def _failed(self, record: ConsumedRecord, request_id: str, problem: Problem, failure: Failure) -> Answer:
         return self._answer(
@@ -136,6 +144,7 @@ class Answerer:
             else dead_letter_record(record, failure, topic=topics.dead_letters),
             request_id=None if result is None else result.request_id,
             status=None if result is None else result.status,
+            failure=failure,
         )
 
 

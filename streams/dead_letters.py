@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pipeline.errors import LookupStageError
+from pipeline.errors import LookupStageError, SearchError
 from streams.records import ConsumedRecord, ProducedRecord
 
 Stage: TypeAlias = Literal["decode", "validate", "search", "publish"]
@@ -14,6 +14,8 @@ Stage: TypeAlias = Literal["decode", "validate", "search", "publish"]
 ERROR_HEADER_PREFIX = "lookup.errors."
 MAX_MESSAGE_CHARS = 500
 SECONDS_PER_MINUTE = 60
+
+_REASONS = {"decode": "unreadable", "validate": "invalid_request", "publish": "too_large"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,13 @@ class Failure:
     retryable: bool
     error: BaseException
     attempts: int = 1
+
+    @property
+    def reason(self) -> str:
+        """Names what went wrong in one of a few words, for metrics."""
+        if self.stage == "search":
+            return self.error.code if isinstance(self.error, SearchError) else "internal"
+        return _REASONS[self.stage]
 
 
 class TooManyDeadLetters(LookupStageError):

@@ -51,6 +51,11 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether work may start: no drain goes on."""
+        return self._open.is_set()
+
     def unacknowledged(self) -> dict[Partition, int]:
         """Counts, per partition, the requests that were started and are not acknowledged."""
         return {partition: len(tickets) for partition, tickets in self._pending.items() if tickets}

@@ -55,6 +55,7 @@ def _parsed_mapping(value: object) -> object:
 
 
 Count: TypeAlias = Annotated[PositiveInt, BeforeValidator(_no_boolean)]
+Port: TypeAlias = Annotated[int, Field(ge=0, le=65_535), BeforeValidator(_no_boolean)]
 Seconds: TypeAlias = Annotated[PositiveFloat, BeforeValidator(_no_boolean)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Mapping: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_parsed_mapping)]
@@ -232,6 +233,15 @@ class StageSettings(Group):
     )
 
 
+class MetricsSettings(Group):
+    """The port for those who run the worker."""
+
+    host: Name = Field(
+        default="127.0.0.1", description="address of `/metrics`, `/livez` and `/readyz`; 0.0.0.0 for all"
+    )
+    port: Port = Field(default=9464, description="their port, one for each worker of a machine; 0 for none")
+
+
 class Settings(BaseSettings):
     """Every setting of the stage. Frozen; secrets are masked in its repr.
 
@@ -248,6 +258,7 @@ class Settings(BaseSettings):
     milvus: MilvusSettings = MilvusSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     stage: StageSettings = StageSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import structlog
 
-from pipeline.circuit import CircuitBreaker
+from pipeline.circuit import CircuitBreaker, CircuitState
 from pipeline.errors import SearchUnavailable
 from streams.answering import Answer, Answerer
 from streams.dead_letters import DeadLetterLimit
@@ -21,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 MOST_FAILURES_ALONE = 20
 """How often a request may find the search down that others find up, before it is told so."""
+
+NO_CIRCUITS: Mapping[str, CircuitBreaker] = MappingProxyType({})
 
 Ordering: TypeAlias = Literal["none", "key", "partition"]
 
@@ -55,13 +59,23 @@ class LookupStage:
         publisher: Publisher,
         policy: StagePolicy,
         *,
-        circuits: Sequence[CircuitBreaker] = (),
+        circuits: Mapping[str, CircuitBreaker] = NO_CIRCUITS,
+        on_answered: Callable[[Answer, float], object] = lambda _answer, _seconds: None,
     ) -> None:
-        """Takes its parts; `circuits` are those of the search and the embedder."""
+        """Takes its parts.
+
+        Args:
+            answerer: Answers requests.
+            publisher: Publishes the answers.
+            policy: How to treat many requests and outages.
+            circuits: Those of the search and the embedder, by name.
+            on_answered: Told of each answer that is confirmed, with the seconds since work on it began.
+        """
         self._answerer = answerer
         self._publisher = publisher
         self._policy = policy
         self._circuits = circuits
+        self._on_answered = on_answered
         self._in_flight = InFlight(policy.max_in_flight, self._fail)
         self._dead_letters = DeadLetterLimit(policy.max_dead_letters_per_minute)
         self._leaving = False
@@ -102,7 +116,31 @@ class LookupStage:
         if not self._leaving:
             self._in_flight.resume()
 
+    @property
+    def in_flight(self) -> int:
+        """Requests in work."""
+        return len(self._in_flight)
+
+    @property
+    def draining(self) -> bool:
+        """Whether it takes nothing new, because it or some of its partitions leave."""
+        return not self._in_flight.is_open
+
+    @property
+    def held_up(self) -> bool:
+        """Whether requests wait for a search that is down."""
+        return self._policy.waits_for_search and not self._others_are_answered()
+
+    def unacknowledged(self) -> dict[Partition, int]:
+        """Counts, per partition, the requests that were taken and are not acknowledged."""
+        return self._in_flight.unacknowledged()
+
+    def circuit_states(self) -> dict[str, CircuitState]:
+        """Gives the state of each engine's circuit."""
+        return {engine: circuit.state for engine, circuit in self._circuits.items()}
+
     async def _process(self, record: ConsumedRecord) -> None:
+        began = time.monotonic()
         answer = await self._answerer.answer(record)
         failures_alone = 0
         while self._policy.waits_for_search and self._search_was_down(answer):
@@ -111,7 +149,9 @@ class LookupStage:
                 break
             await self._search_is_up()
             answer = await self._answerer.answer(record)
-        await self._publish(self._within_size(record, answer))
+        answer = self._within_size(record, answer)
+        await self._publish(answer)
+        self._on_answered(answer, time.monotonic() - began)
 
     async def _publish(self, answer: Answer) -> None:
         if answer.dead_letter is not None and not answer.can_be_retried:
@@ -148,10 +188,10 @@ class LookupStage:
         return answer.can_be_retried and not self._others_are_answered()
 
     def _others_are_answered(self) -> bool:
-        return all(circuit.state == "closed" for circuit in self._circuits)
+        return all(circuit.state == "closed" for circuit in self._circuits.values())
 
     async def _search_is_up(self) -> None:
-        for circuit in self._circuits:
+        for circuit in self._circuits.values():
             await circuit.passable()
 
     def _order_of(self, record: ConsumedRecord) -> Hashable | None:

@@ -14,7 +14,10 @@ import structlog
 
 from pipeline.errors import LookupStageError
 from streams.agents import attach_stage, create_app
-from streams.bootstrap import running_stage
+from streams.bootstrap import running_monitor, running_stage
+from streams.observability.metrics import WorkerMetrics
+from streams.observability.monitor import Monitor
+from streams.observability.positions import membership
 from streams.settings import KafkaSettings, Settings
 from streams.stage import LookupStage
 from streams.topics import require_topics, worker_topics
@@ -39,10 +42,19 @@ async def run_worker(settings: Settings) -> None:
         WorkerFailed: Requests could not be answered; nothing unanswered was acknowledged.
     """
     stopping = _stop_on_signals()
+    with running_monitor(settings) as (monitor, metrics):
+        await _work(settings, stopping, monitor, metrics)
+    log.info("worker_stopped")
+
+
+async def _work(
+    settings: Settings, stopping: asyncio.Event, monitor: Monitor, metrics: WorkerMetrics
+) -> None:
     await require_topics(settings.kafka, worker_topics(settings.kafka))
-    async with running_stage(settings) as stage:
+    async with running_stage(settings, metrics) as stage:
         app = create_app(settings)
         attach_stage(app, stage, settings)
+        monitor.watch(stage, lambda: membership(app))
         worker = _EmbeddedWorker(app)
         try:
             error = await _first_of(stopping, stage, worker, lambda: _say_ready(settings.kafka))
@@ -54,7 +66,6 @@ async def run_worker(settings: Settings) -> None:
             await _stop(worker)
     if error is not None:
         raise _failure(error) from error
-    log.info("worker_stopped")
 
 
 class _EmbeddedWorker(faust.Worker):

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_before_delay
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_exponential, wait_random
 
 from pipeline.circuit import CircuitBreaker, CircuitOpen
@@ -41,9 +41,21 @@ class RetryPolicy:
 class Resilience:
     """Asks again by class of error, inside the time that is left, and not while the circuit is open."""
 
-    def __init__(self, policy: RetryPolicy, circuit: CircuitBreaker) -> None:
-        """Takes the policy and the circuit that all calls to one engine share."""
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        circuit: CircuitBreaker,
+        on_retry: Callable[[SearchError], object] = lambda _error: None,
+    ) -> None:
+        """Takes what all calls to one engine share.
+
+        Args:
+            policy: How often to ask.
+            circuit: Whether to ask.
+            on_retry: Told of the error after which the engine is asked again.
+        """
         self._policy = policy
+        self._on_retry = on_retry
         self._circuit = circuit
 
     async def call(self, ask: Callable[[float], Awaitable[T]], *, timeout_s: float) -> T:
@@ -61,11 +73,17 @@ class Resilience:
             stop=stop_after_attempt(self._policy.attempts) | stop_before_delay(timeout_s),
             wait=wait_exponential(multiplier=self._policy.first_wait_s, max=self._policy.longest_wait_s)
             + wait_random(0, self._policy.first_wait_s),
+            before_sleep=self._say,
             reraise=True,
         ):
             with attempt:
                 return await self._try(ask, deadline, attempt.retry_state.attempt_number)
         raise AssertionError("tenacity raises the last error")
+
+    def _say(self, state: RetryCallState) -> None:
+        error = None if state.outcome is None else state.outcome.exception()
+        if isinstance(error, SearchError):
+            self._on_retry(error)
 
     async def _try(self, ask: Callable[[float], Awaitable[T]], deadline: float, number: int) -> T:
         left = min(self._policy.attempt_timeout_s, deadline - asyncio.get_running_loop().time())

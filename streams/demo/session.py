@@ -144,6 +144,7 @@ def _overrides(bootstrap_servers: str, folder: Path) -> dict[str, str]:
         "milvus.uri": str(folder / "knowledge.db"),
         "milvus.collection": "runbooks",
         "stage.log-format": "json",
+        "metrics.port": "0",
     }
 
 

@@ -57,6 +57,7 @@ class StageTopics:
             "KAFKA_TOPICS_RESULTS": self.results,
             "KAFKA_TOPICS_DEAD_LETTERS": self.dead_letters,
             "STAGE_LOG_FORMAT": "json",
+            "METRICS_PORT": "0",
         }
 
     async def create(self, *, partitions: int = 4, configs: Mapping[str, str] | None = None) -> None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streams.observability.catalogue import METRICS
 from streams.setting_sources import setting_keys
 from streams.settings import Settings
 
 README = Path(__file__).parents[2] / "README.md"
-BEGIN, END = "<!-- settings -->\n", "<!-- /settings -->"
 
 
 def test_the_settings_table_is_that_of_the_code() -> None:
     """Every key with its default and meaning; `python -m tests.unit.test_readme` writes the table anew."""
-    assert _between(README.read_text(encoding="utf-8")) == settings_table()
+    assert _between("settings", README.read_text(encoding="utf-8")) == settings_table()
+
+
+def test_the_metrics_table_is_that_of_the_code() -> None:
+    """Every metric with its labels and meaning; the same command writes it anew."""
+    assert _between("metrics", README.read_text(encoding="utf-8")) == metrics_table()
 
 
 def settings_table() -> str:
@@ -25,10 +30,25 @@ def settings_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def _between(text: str) -> str:
-    return text.partition(BEGIN)[2].partition(END)[0]
+def metrics_table() -> str:
+    """Makes the table out of the catalogue."""
+    rows = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"
+        values = f": {', '.join(f'`{value}`' for value in metric.values)}" if metric.values else ""
+        rows.append(f"| `{metric.name}` | {metric.kind} | {labels}{values} | {metric.meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+TABLES = {"settings": settings_table, "metrics": metrics_table}
+
+
+def _between(name: str, text: str) -> str:
+    return text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0]
 
 
 if __name__ == "__main__":
-    text = README.read_text(encoding="utf-8")
-    README.write_text(text.replace(BEGIN + _between(text), BEGIN + settings_table()), encoding="utf-8")
+    for name, table in TABLES.items():
+        text = README.read_text(encoding="utf-8")
+        begin = f"<!-- {name} -->\n"
+        README.write_text(text.replace(begin + _between(name, text), begin + table()), encoding="utf-8")

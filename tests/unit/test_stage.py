@@ -114,7 +114,7 @@ class Harness:
             ),
             cast("Publisher", self.publisher),
             policy or StagePolicy(max_in_flight=100),
-            circuits=() if circuit is None else [circuit],
+            circuits={} if circuit is None else {"search": circuit},
         )
 
     async def take(

@@ -1,0 +1,1 @@
+"""What a worker shows of itself: metrics, liveness and readiness, and traces."""
