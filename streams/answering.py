@@ -11,10 +11,11 @@ import structlog
 from pipeline.errors import SearchError
 from pipeline.lookup import INTERNAL, LookupPipeline
 from pipeline.model import Ledger, Lookup, Outcome, Problem
-from streams.dead_letters import Failure, dead_letter_record
+from streams.dead_letters import Failure, Stage, dead_letter_record
+from streams.decoding import RequestUnreadable, decode
 from streams.records import ConsumedRecord, ProducedRecord
 from streams.request_rules import RequestRules, check
-from streams.requests import LookupRequest, RequestInvalid, RequestUnreadable, decode
+from streams.requests import LookupRequest, RequestInvalid
 from streams.results import LookupResult, Rejection, result_record
 from streams.settings import TopicSettings
 
@@ -79,21 +80,18 @@ class Answerer:
     async def answer(self, record: ConsumedRecord) -> Answer:
         """Answers one request, whatever its bytes are and whatever goes wrong on the way."""
         try:
-            decoded = decode(record.value)
+            decoded = decode(record.value, record.headers)
         except RequestUnreadable as error:
             return self._answer(record, None, Failure(stage="decode", retryable=False, error=error))
+        except RequestInvalid as error:
+            return self._rejected(record, error, "decode")
         request_id = decoded.request_id
         try:
             request, lookup = check(decoded, self._rules)
             del decoded  # a body of many megabytes must not wait for the search
             return await self._look_up(record, request, lookup)
         except RequestInvalid as error:
-            rejection = Rejection(message="the request is not valid", fields=error.problems)
-            return self._answer(
-                record,
-                LookupResult(request_id=request_id, status="rejected", error=rejection),
-                Failure(stage="validate", retryable=False, error=error),
-            )
+            return self._rejected(record, error, "validate")
         except Exception as error:
             log.exception("request_failed", partition=record.partition, offset=record.offset)
             return self._failed(
@@ -128,6 +126,14 @@ class Answerer:
             self._answer(record, _result(request, lookup, outcome), failure),
             search_errors=answered.failures,
             ledger=outcome.ledger if failure is None else None,
+        )
+
+    def _rejected(self, record: ConsumedRecord, error: RequestInvalid, stage: Stage) -> Answer:
+        rejection = Rejection(message="the request is not valid", fields=error.problems)
+        return self._answer(
+            record,
+            LookupResult(request_id=error.request_id, status="rejected", error=rejection),
+            Failure(stage=stage, retryable=False, error=error),
         )
 
     def _failed(self, record: ConsumedRecord, request_id: str, problem: Problem, failure: Failure) -> Answer:

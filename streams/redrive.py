@@ -13,8 +13,9 @@ from aiokafka.errors import KafkaError
 from pipeline.errors import LookupStageError
 from streams.connection import client_arguments
 from streams.dead_letters import ERROR_HEADER_PREFIX
+from streams.decoding import RequestUnreadable, decode
 from streams.records import ConsumedRecord, Headers
-from streams.requests import RequestUnreadable, decode
+from streams.requests import RequestInvalid
 from streams.settings import KafkaSettings
 from streams.topic_reader import read_topic
 from streams.topics import max_record_bytes, require_topics
@@ -48,7 +49,9 @@ class DeadLetter:
     def request_id(self) -> str | None:
         """The request's id, if the stage can read it."""
         try:
-            return decode(self.record.value).request_id
+            return decode(self.record.value, self.headers).request_id
+        except RequestInvalid as error:
+            return error.request_id
         except RequestUnreadable:
             return None
 

@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails
 from pipeline.errors import LimitsExceeded
 from pipeline.limits import narrow_budget, override_limits
 from pipeline.model import Budget, Condition, Limits, Lookup, Scalar
+from streams.decoding import DecodedRequest
 from streams.requests import (
-    DecodedRequest,
     FieldProblem,
     LookupRequest,
     RequestedBudget,
@@ -49,13 +49,15 @@ def check(decoded: DecodedRequest, rules: RequestRules) -> tuple[LookupRequest, 
         RequestInvalid: Every field that is wrong in its form or against the rules is named; `request` where
             it is the JSON itself.
     """
-    problems: list[FieldProblem] = []
+    problems = list(decoded.problems)
     misformed: set[str] = set()
     try:
         request = LookupRequest.model_validate(decoded.body)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        problems += [_problem(detail) for detail in details]
+        named = {problem.field for problem in problems}
+        found = (_problem(detail, decoded.origins) for detail in details)
+        problems += [problem for problem in found if problem.field not in named]
         misformed = {str(detail["loc"][0]) for detail in details}
         request = _without(decoded, misformed)
     lookup, broken_rules = _lookup(request, rules)
@@ -73,10 +75,11 @@ def check(decoded: DecodedRequest, rules: RequestRules) -> tuple[LookupRequest, 
     return request, lookup
 
 
-def _problem(detail: ErrorDetails) -> FieldProblem:
+def _problem(detail: ErrorDetails, origins: Mapping[str, str]) -> FieldProblem:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"])
+    field = path.removeprefix(".") or "request"
     return FieldProblem(
-        field=path.removeprefix(".") or "request", value=shown(detail["input"]), problem=complaint(detail)
+        field=origins.get(field, field), value=shown(detail["input"]), problem=complaint(detail)
     )
 
 

@@ -1,13 +1,10 @@
-"""Requests as agents send them: what they may hold, and reading them from the bytes on the topic."""
+"""Requests as agents send them: what they may hold, and saying what is wrong with them."""
 
 from __future__ import annotations
 
-import gc
-import json
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias
@@ -34,7 +31,6 @@ MAX_DIMENSION = 32_768
 """No engine has longer vectors."""
 MAX_FILTER_VALUES = 1_000
 MAX_SHOWN_CHARS = 80
-MAX_DIGITS = 4_000
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _FILTER_FIELD = re.compile(r"[\w.\-]{1,200}")
@@ -144,10 +140,6 @@ class FieldProblem:
     problem: str
 
 
-class RequestUnreadable(Exception):
-    """No request id can be read from a value: there is nobody to answer."""
-
-
 class RequestInvalid(Exception):
     """A request with a readable id is not valid.
 
@@ -162,47 +154,6 @@ class RequestInvalid(Exception):
         super().__init__("; ".join(f"{p.field} = {p.value}: {p.problem}" for p in self.problems))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodedRequest:
-    """A value from which a request id could be read.
-
-    Attributes:
-        request_id: Whom to answer.
-        body: The object, not validated.
-        flaw: Why the value is JSON for lenient parsers only, `None` where it is JSON.
-    """
-
-    request_id: str
-    body: dict[str, Any]
-    flaw: str | None
-
-
-def decode(value: bytes | None) -> DecodedRequest:
-    """Reads a value as a JSON object with a request id.
-
-    A value that only lenient parsers take (NaN, lone surrogates, very large numbers) is read all the same
-    where it gives a request id: it will be rejected, but the agent gets an answer.
-
-    Raises:
-        RequestUnreadable: It is a tombstone, not UTF-8, not JSON, not an object, or has no request id.
-    """
-    if value is None:
-        raise RequestUnreadable("the value is null")
-    flaw = None
-    with _no_garbage_collection():
-        try:
-            body = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            flaw = str(error)
-            body = _lenient(value)
-    if not isinstance(body, dict):
-        raise RequestUnreadable(f"the value is not a JSON object but {type(body).__name__}")
-    request_id = body.get("request_id")
-    if not isinstance(request_id, str) or not request_id or not _is_utf8(request_id):
-        raise RequestUnreadable(f"request_id must be a string that is not empty, not {shown(request_id)}")
-    return DecodedRequest(request_id=request_id, body=body, flaw=flaw)
-
-
 def shown(value: object) -> str:
     """Gives a value as a person should see it in an error: at most 80 characters."""
     text = _REPR.repr(value)
@@ -212,35 +163,3 @@ def shown(value: object) -> str:
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = MAX_SHOWN_CHARS
 _REPR.maxlist = _REPR.maxdict = 4
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Keeps Python from going through millions of lists again and again while they are read."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _lenient(value: bytes) -> Any:
-    try:
-        # Integers that are too long for `int` are read as floats: they are out of bounds anyway.
-        return json.loads(value.decode("utf-8-sig"), parse_int=_number)
-    except (ValueError, RecursionError) as error:
-        raise RequestUnreadable(f"the value is not JSON: {' '.join(str(error).split())[:200]}") from error
-
-
-def _number(digits: str) -> float:
-    return int(digits) if len(digits) < MAX_DIGITS else float(digits)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -54,15 +54,25 @@ def bad_payloads(count: int, *, large: int, seed: int) -> list[Bad]:
         key = choose.choice([None, b"", b"session", choose.randbytes(8), f"bad-{number}".encode()])
         if value is None and key is None and number % 2:
             key = b"tombstone"
-        made.append(
-            Bad(kind=kind, payload=Payload(value=value, key=key, headers=_headers(choose)), field=field)
-        )
+        headers = (*_headers(choose), *_event(choose, number))
+        made.append(Bad(kind=kind, payload=Payload(value=value, key=key, headers=headers), field=field))
     choose.shuffle(made)
     return made
 
 
-def readable_id(value: bytes | None) -> str | None:
+def readable_id(payload: Payload) -> str | None:
     """Reads a request's id as leniently as UTF-8 can be: whoever waits for that id must get a result."""
+    own = _id_in_the_value(payload.value)
+    if own is not None:
+        return own
+    events = [text for name, text in payload.headers if name == "ce_id"]
+    try:
+        return events[-1].decode() or None if events else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _id_in_the_value(value: bytes | None) -> str | None:
     if value is None:
         return None
     # What numbers are does not matter here, so that none can be too large.
@@ -333,3 +343,9 @@ def _headers(choose: random.Random) -> tuple[tuple[str, bytes], ...]:
         ("large", b"x" * 2_000),
     ]
     return tuple(choose.choices(pool, k=choose.choice([0, 0, 1, 3, 6])))
+
+
+def _event(choose: random.Random, number: int) -> tuple[tuple[str, bytes], ...]:
+    """Gives now and then the headers of a CloudEvent: an id or what should be one, and a bad expiry."""
+    ids = choose.choice([[], [], [], [b"\xff"], [b""], [b"event-%d" % number], [b"a", b"event-%d" % number]])
+    return (*(("ce_id", text) for text in ids), ("ce_expirytime", b"soon")) if ids else ()

@@ -501,6 +501,36 @@ async def test_requests_at_once_do_not_touch_each_other() -> None:
     ]
 
 
+# CloudEvents
+
+
+EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"e-1"))
+
+
+async def test_event_is_answered_under_its_id_and_expires() -> None:
+    """A request whose id and expiry stand in its headers is answered like any other."""
+    asked = consumed(b'{"query": "q"}', headers=EVENT)
+    assert result(await answered(asked, answerer({"q": FOUND})))["request_id"] == "e-1"
+    late = replace(asked, headers=(*EVENT, ("ce_expirytime", b"2026-01-31T11:59:59Z")))
+    assert result(await answered(late, answerer({"q": FOUND})))["status"] == "expired"
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b"\xff"])
+async def test_event_that_is_no_request_is_rejected_and_dead_lettered(value: bytes | None) -> None:
+    """An agent that waits for its event's id does not hang, whatever the value is."""
+    asked = consumed(value, key=None, headers=EVENT)
+    answer = await answered(asked, answerer({}))
+    body = result(answer)
+    assert (body["request_id"], body["status"], body["error"]["fields"][0]["field"]) == (
+        "e-1",
+        "rejected",
+        "request",
+    )
+    assert (error_headers(answer)["stage"], error_headers(answer)["retryable"]) == ("decode", "false")
+    assert answer.dead_letter is not None
+    assert (answer.dead_letter.value, answer.dead_letter.headers[:2]) == (value, EVENT)
+
+
 # Records
 
 
