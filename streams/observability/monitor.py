@@ -42,9 +42,17 @@ class Monitor:
         state: What was seen last; it is replaced, never changed.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Knows nothing yet but that the worker is starting."""
+    def __init__(
+        self, *, now: Callable[[], float] = time.monotonic, interval_s: float = LOOK_INTERVAL_S
+    ) -> None:
+        """Knows nothing yet but that the worker is starting.
+
+        Args:
+            now: Seconds of a clock that only goes forward.
+            interval_s: Seconds between two looks.
+        """
         self._now = now
+        self._interval_s = interval_s
         self._stage: LookupStage | None = None
         self._membership: Callable[[], Membership] = lambda: NOT_STARTED
         self._ages: dict[Partition, Standstill] = {}
@@ -69,7 +77,7 @@ class Monitor:
                     log.exception("monitor_failed")
                 failing = True
                 self.state = WorkerState(seen_at=self._now())
-            await asyncio.sleep(LOOK_INTERVAL_S)
+            await asyncio.sleep(self._interval_s)
 
     def look(self) -> None:
         """Looks once."""

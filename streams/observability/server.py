@@ -5,6 +5,7 @@ It is served by threads, so that it answers also while the event loop is stuck.
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -74,11 +75,11 @@ def _listening(settings: MetricsSettings, handler: type[BaseHTTPRequestHandler])
     kind = _Server6 if ":" in settings.host else _Server
     try:
         return kind((settings.host, settings.port), handler)
-    except socket.gaierror as error:
-        raise ConfigurationError(
-            f"metrics.host = {settings.host}: must be an address of this machine: {error.strerror}"
-        ) from error
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise ConfigurationError(
+                f"metrics.host = {settings.host}: must be an address of this machine: {error.strerror}"
+            ) from error
         raise ConfigurationError(
             f"metrics.port = {settings.port}: cannot listen on {settings.host}:{settings.port}:"
             f" {error.strerror}; each worker on a machine needs a port of its own, 0 for none"
