@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -93,7 +94,16 @@ def decode(value: bytes) -> LookupResult:
         ValueError: It is not the JSON of a result.
     """
     # Not orjson, which reads integers over 64 bits as floats.
-    return _RESULT.validate_python(json.loads(value))
+    return of_members(json.loads(value))
+
+
+def of_members(members: Mapping[str, Any]) -> LookupResult:
+    """Reads a result that is an object already.
+
+    Raises:
+        ValueError: It is not a result.
+    """
+    return _RESULT.validate_python(members)
 
 
 def result_record(request: ConsumedRecord, result: LookupResult, *, topic: str) -> ProducedRecord:

@@ -16,6 +16,7 @@ import click
 
 from pipeline.errors import ConfigurationError, LookupStageError
 from streams.cli.ask import ask
+from streams.cli.compare import compare
 from streams.cli.config import config
 from streams.cli.dead_letters import dead_letters
 from streams.cli.demo import demo
@@ -46,7 +47,7 @@ def cli(context: click.Context, config_file: Path | None) -> None:
     context.obj = config_file
 
 
-for command in (demo, worker, topics, index, ask, dead_letters, config):
+for command in (demo, worker, topics, index, ask, dead_letters, compare, config):
     cli.add_command(command)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -12,12 +13,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Shows a bar on standard error while work goes on; call with how much is done and how much there is."""
+    with progress_of_steps() as report:
+        yield partial(report, what)
+
+
+@contextmanager
+def progress_of_steps() -> Iterator[Callable[[str, int, int], None]]:
+    """Shows one bar for work of several steps; call with the step, how much is done and how much there is."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task("", total=None)
 
-        def report(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
+        def report(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
 
         yield report

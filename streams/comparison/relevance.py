@@ -1,0 +1,179 @@
+"""How good the evidence is, where people judged it: measures by ir-measures, and a paired test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Literal, TypeAlias
+
+from pipeline.errors import ConfigurationError
+from streams.comparison.alignment import is_unstable
+from streams.comparison.differences import Difference
+from streams.comparison.sides import Item
+
+Level: TypeAlias = Literal["chunk", "document"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgements:
+    """What people said is relevant.
+
+    Attributes:
+        level: Whether they judged chunks, by evidence key, or documents, by document id.
+        grades: By request id, then by id: 0 where it is not relevant, higher where it is more so.
+    """
+
+    level: Level
+    grades: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRelevance:
+    """One measure over all judged requests.
+
+    Attributes:
+        name: Such as `nDCG@10`.
+        base: Mean of the base, 0 to 1.
+        candidate: Mean of the candidate, 0 to 1.
+        better: Requests in which the candidate's is higher.
+        worse: Requests in which it is lower.
+        p_value: Of Student's paired t-test, two-sided: how probable a mean difference of this size or more is
+            by chance alone; `None` where the differences are all the same.
+    """
+
+    name: str
+    base: float
+    candidate: float
+    better: int
+    worse: int
+    p_value: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relevance:
+    """How good both sides are.
+
+    Attributes:
+        level: What was judged.
+        requests: Requests that were judged and could be compared.
+        missing: Judged requests that could not be compared, or are not in both files.
+        measures: nDCG, recall and reciprocal rank, in this order.
+    """
+
+    level: Level
+    requests: int
+    missing: int
+    measures: tuple[MeasuredRelevance, ...]
+
+
+def read_qrels(file: Path) -> Judgements:
+    """Reads judgements in TREC's format: `request_id iteration document_id grade`, separated by white space.
+
+    The ids are taken for evidence keys where all of them have the form of one, else for document ids.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or a line is not of this format.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error}") from error
+    grades: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            request_id, document_id, grade = _judgement(line, f"{file}: line {number}")
+            grades.setdefault(request_id, {})[document_id] = grade
+    if not grades:
+        raise ConfigurationError(f"{file}: no judgements in it")
+    chunks = all(_is_key(judged) for of_request in grades.values() for judged in of_request)
+    return Judgements(level="chunk" if chunks else "document", grades=grades)
+
+
+def _judgement(line: str, where: str) -> tuple[str, str, int]:
+    try:
+        request_id, _, document_id, grade = line.split()
+        return request_id, document_id, int(grade)
+    except ValueError:
+        raise ConfigurationError(
+            f"{where}: {line!r:.80} must be: request id, iteration, document id, grade (an integer)"
+        ) from None
+
+
+def _is_key(judged: str) -> bool:
+    _, mark, index = judged.rpartition("#chunk-")
+    return is_unstable(judged) or (bool(mark) and index.isascii() and index.isdigit())
+
+
+class RelevanceTally:
+    """Keeps the rankings of judged requests."""
+
+    def __init__(self, judgements: Judgements) -> None:
+        """Takes the judgements."""
+        self._judgements = judgements
+        self._base: dict[str, dict[str, float]] = {}
+        self._candidate: dict[str, dict[str, float]] = {}
+
+    def add(self, difference: Difference) -> None:
+        """Takes one request that was compared."""
+        request_id = difference.base.request_id
+        if request_id in self._judgements.grades:
+            self._base[request_id] = self._ranking(difference.base.items)
+            self._candidate[request_id] = self._ranking(difference.candidate.items)
+
+    def relevance(self, *, depth: int) -> Relevance:
+        """Measures both sides.
+
+        Args:
+            depth: How many of the first items the measures look at, at least 1.
+        """
+        base, candidate = self._measured(self._base, depth), self._measured(self._candidate, depth)
+        return Relevance(
+            level=self._judgements.level,
+            requests=len(self._base),
+            missing=len(self._judgements.grades) - len(self._base),
+            measures=tuple(_compared(name, base[name], candidate[name]) for name in base),
+        )
+
+    def _ranking(self, items: Sequence[Item]) -> dict[str, float]:
+        """Gives ids with scores that fall with the rank: a document stands where its best chunk does."""
+        if self._judgements.level == "chunk":
+            ids = [item.key for item in items]
+        else:
+            ids = [item.key if item.doc_id is None else item.doc_id for item in items]
+        return {judged: -float(rank) for rank, judged in enumerate(dict.fromkeys(ids))}
+
+    def _measured(self, run: dict[str, dict[str, float]], depth: int) -> dict[str, list[float]]:
+        """Gives each measure's values, in the order of the requests."""
+        from ir_measures import RR, R, iter_calc, nDCG
+
+        measures = {nDCG @ depth: "nDCG", R @ depth: "recall", RR @ depth: "MRR"}
+        grades = {request_id: self._judgements.grades[request_id] for request_id in run}
+        values = {
+            (metric.measure, metric.query_id): metric.value for metric in iter_calc(measures, grades, run)
+        }
+        return {
+            f"{name}@{depth}": [values[measure, request_id] for request_id in run]
+            for measure, name in measures.items()
+            if run
+        }
+
+
+def _compared(name: str, base: Sequence[float], candidate: Sequence[float]) -> MeasuredRelevance:
+    return MeasuredRelevance(
+        name=name,
+        base=fmean(base),
+        candidate=fmean(candidate),
+        better=sum(other > own for own, other in zip(base, candidate, strict=True)),
+        worse=sum(other < own for own, other in zip(base, candidate, strict=True)),
+        p_value=_p_value(base, candidate),
+    )
+
+
+def _p_value(base: Sequence[float], candidate: Sequence[float]) -> float | None:
+    from scipy.stats import ttest_rel
+
+    if len({other - own for own, other in zip(base, candidate, strict=True)}) <= 1:
+        return None  # without variance there is no test
+    return float(ttest_rel(candidate, base).pvalue)
