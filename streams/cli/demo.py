@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import signal
 import tempfile
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 import orjson
+
+from pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from streams.demo.session import DemoSession, Question
@@ -49,6 +52,7 @@ def demo(documents: Path | None, questions: tuple[str, ...], *, keep: bool, as_j
     Milvus Lite, starts the real worker, sends a dozen lookups over Kafka and prints question, evidence and
     ledger.
     """
+    _require_packages()
     from streams.demo.broker import InProcessBroker
     from streams.demo.session import demo_settings
 
@@ -61,6 +65,13 @@ def demo(documents: Path | None, questions: tuple[str, ...], *, keep: bool, as_j
         topics = settings.kafka.topics
         broker.create_topics((topics.requests, topics.results, topics.dead_letters))
         asyncio.run(_run(wanted, settings, Path(folder)))
+
+
+def _require_packages() -> None:
+    if any(importlib.util.find_spec(name) is None for name in ("confluent_kafka", "milvus_lite")):
+        raise ConfigurationError(
+            "the demo needs packages that are not installed: pip install 'lookup-stage[demo]'"
+        )
 
 
 async def _run(wanted: _Demo, settings: Settings, folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""What lies in deploy/ works, and says what the code says."""

@@ -1,0 +1,130 @@
+"""The image's recipe: clean, and carried out step by step as the user that it names."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.waiting import until
+from tests.support.cache import cached_directory
+from tests.support.fixtures import require_tool, skip_unless_required
+from tests.support.image import Image, SandboxUnavailable, read_recipe
+from tests.support.worker import READY, StageTopics, reading_results, request, send_all
+
+ROOT = Path(__file__).parents[2]
+RECIPE = ROOT / "deploy" / "Dockerfile"
+BUILD, FINAL = read_recipe(RECIPE)
+WHEELS = "/wheels"
+OTHERS = "/others"
+INSTANT_PORT = {"SEARCH_PORT": "tests.integration.search_ports:instant", "PYTHONPATH": OTHERS}
+"""Another's search, as somebody might mount it into the container."""
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    """Hadolint finds nothing, hints included."""
+    linter = require_tool(str(Path(sys.executable).with_name("hadolint")))
+    done = subprocess.run([linter, str(RECIPE)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_image_runs_as_nobody_known() -> None:
+    """The user is a number, as Kubernetes needs it to see that it is not root."""
+    assert FINAL.uid >= 10_000
+
+
+def test_both_stages_have_one_base_of_a_fixed_version() -> None:
+    """What was compiled against one Python runs on the same."""
+    (build,), (final,) = BUILD.values("FROM"), FINAL.values("FROM")
+    assert build == f"{final} AS build"
+    assert final.startswith(f"python:{sys.version_info[0]}.{sys.version_info[1]}.")
+
+
+def test_the_context_has_what_is_copied_and_no_more() -> None:
+    """What `.dockerignore` lets through is what the recipe copies."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    let_through = {line[1:] for line in lines if line.startswith("!")}
+    copied = {source for value in BUILD.values("COPY") for source in value.split()[:-1]}
+    assert "*" in lines
+    assert let_through == copied
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    """Gives the image, built by the user it names, from wheels fetched before."""
+    try:
+        with Image(
+            recipe=RECIPE, context=ROOT, directory=tmp_path_factory.mktemp("image") / "mounts"
+        ) as image:
+            environment = {
+                "PIP_FIND_LINKS": WHEELS,
+                "PIP_NO_INDEX": "1",
+                "PIP_NO_COMPILE": "1",
+                "HOME": "/nowhere",
+            }
+            image.build(environment, read_only={_wheels(): WHEELS, ROOT / "tests": f"{OTHERS}/tests"})
+            yield image
+    except SandboxUnavailable as missing:
+        skip_unless_required("LOOKUP_REQUIRE_TOOLS", missing)
+
+
+@pytest.fixture
+async def topics(kafka: str) -> StageTopics:
+    """Gives topics of the test's own."""
+    topics = StageTopics(bootstrap=kafka)
+    await topics.create()
+    return topics
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+async def test_the_image_starts_and_stops_as_its_user_on_a_read_only_file_system(
+    image: Image, topics: StageTopics, tmp_path: Path
+) -> None:
+    """The command as written: it becomes ready, answers, and leaves in order."""
+    environment = FINAL.environment | topics.environment | INSTANT_PORT
+    log = tmp_path / "worker.log"
+    with log.open("wb") as output:
+        command = image.command("final", FINAL.command, environment, uid=FINAL.uid)
+        worker = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
+    try:
+        await until(lambda: READY in log.read_text(), deadline_s=60, what="the worker's start")
+        async with reading_results(topics) as results:
+            await send_all(topics, [request("r-1", query="How do I roll back?", vector=[1.0, 2.0])])
+            await results.wait_for(["r-1"], timeout_s=30)
+        worker.terminate()
+        assert await asyncio.wait_for(worker.wait(), 30) == 0
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+
+
+@pytest.mark.timeout(300)
+def test_the_image_has_no_demo_and_says_how_to_get_it(image: Image) -> None:
+    """What only the demo needs would double the image's size."""
+    command = image.command("final", ["lookup-stage", "demo"], FINAL.environment, uid=FINAL.uid)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "lookup-stage: the demo needs packages that are not installed: pip install 'lookup-stage[demo]'\n"
+    )
+
+
+def _wheels() -> Path:
+    """Fetches every package that the image installs, once for each set of requirements."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:16]
+
+    def fetch(directory: Path) -> None:
+        directory.chmod(0o755)  # others than its owner read it
+        arguments = ("download", "--quiet", "--only-binary=:all:", "--dest", str(directory), *wanted)
+        subprocess.run([sys.executable, "-m", "pip", *arguments], check=True, timeout=600)
+
+    return cached_directory(f"wheels-{digest}", fetch)
