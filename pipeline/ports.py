@@ -6,8 +6,9 @@ adapter passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from pipeline.model import SearchHit, SearchQuery, Vector
 
@@ -41,6 +42,28 @@ class KnowledgeSearchPort(Protocol):
 
     async def close(self) -> None:
         """Releases what `start` took. Called once, also after a `start` that failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexDescription:
+    """What a search port searches.
+
+    Attributes:
+        collection: Its name.
+        traits: Whatever tells it from another, or from what it was: schema, metric, number of rows.
+    """
+
+    collection: str
+    traits: Mapping[str, object]
+
+
+@runtime_checkable
+class DescribesIndex(Protocol):
+    """What a search port may have beside its methods: recordings then tell what was searched."""
+
+    @property
+    def index(self) -> IndexDescription:
+        """What is searched, as it was when the port started."""
 
 
 class EmbeddingPort(Protocol):

@@ -11,6 +11,7 @@ import structlog
 from pipeline.errors import SearchError
 from pipeline.lookup import INTERNAL, LookupPipeline
 from pipeline.model import Ledger, Lookup, Outcome, Problem
+from pipeline.outcome import PathAnswer
 from streams.dead_letters import Failure, Stage, dead_letter_record
 from streams.decoding import RequestUnreadable, decode
 from streams.records import ConsumedRecord, ProducedRecord
@@ -31,6 +32,8 @@ class Answer:
         dead_letter: The request itself, where it could not be answered with evidence.
         request_id: Whom the result is for, or `None`.
         status: The result's status, or `None`.
+        lookup: The request with its defaults, where it was valid.
+        paths: What the search said to each query; none where the result is not made of it.
         search_errors: Why paths of the lookup failed.
         ledger: What became of the hits, where the search gave an answer.
         failure: Why there is a dead letter.
@@ -40,6 +43,8 @@ class Answer:
     dead_letter: ProducedRecord | None
     request_id: str | None
     status: str | None
+    lookup: Lookup | None = None
+    paths: tuple[PathAnswer, ...] = ()
     search_errors: tuple[Exception, ...] = ()
     ledger: Ledger | None = None
     failure: Failure | None = None
@@ -115,7 +120,8 @@ class Answerer:
         if request.expires_at is not None:
             timeout_s = min(timeout_s, request.expires_at.timestamp() - self._now())
         if timeout_s <= 0:
-            return self._answer(record, _result(request, lookup, Outcome(status="expired")), None)
+            expired = self._answer(record, _result(request, lookup, Outcome(status="expired")), None)
+            return replace(expired, lookup=lookup)
         answered = await self._pipeline.run(lookup, timeout_s=timeout_s)
         for error in answered.failures:
             if not isinstance(error, SearchError):
@@ -124,6 +130,8 @@ class Answerer:
         failure = _search_failure(answered.failures) if outcome.status == "failed" else None
         return replace(
             self._answer(record, _result(request, lookup, outcome), failure),
+            lookup=lookup,
+            paths=answered.answers,
             search_errors=answered.failures,
             ledger=outcome.ledger if failure is None else None,
         )

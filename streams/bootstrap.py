@@ -31,10 +31,11 @@ from streams.observability.monitor import Monitor
 from streams.observability.search import MeasuredSearch
 from streams.observability.server import serving
 from streams.publishing import Publisher
+from streams.recordings.recorder import Recorder, recorded_index
 from streams.request_rules import RequestRules
 from streams.settings import EmbeddingSettings, Settings, StageSettings
 from streams.stage import LookupStage, StagePolicy
-from streams.topics import max_record_bytes
+from streams.topics import max_record_bytes, worker_topics
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +64,8 @@ async def running_stage(settings: Settings, metrics: WorkerMetrics) -> AsyncIter
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(running_embedder(settings.embedding))
         search = await stack.enter_async_context(running_search(settings, embedder))
-        max_bytes = await max_record_bytes(settings.kafka, (topics.results, topics.dead_letters))
+        written = [topic for topic in worker_topics(settings) if topic != topics.requests]
+        max_bytes = await max_record_bytes(settings.kafka, written)
         producer = _create_producer(settings, max_bytes.values())
         stack.push_async_callback(producer.stop)
         await producer.start()
@@ -82,7 +84,7 @@ async def running_stage(settings: Settings, metrics: WorkerMetrics) -> AsyncIter
                 timeout_s=settings.stage.publish_timeout,
                 max_bytes=max_bytes,
             ),
-            _stage_policy(settings.stage),
+            _stage_policy(settings.stage, _recorder(settings, search)),
             circuits=circuits,
             on_answered=metrics.answered,
         )
@@ -235,12 +237,21 @@ def _retry_policy(settings: Settings) -> RetryPolicy:
     return RetryPolicy(attempts=settings.search.attempts, attempt_timeout_s=settings.search.attempt_timeout)
 
 
-def _stage_policy(stage: StageSettings) -> StagePolicy:
+def _recorder(settings: Settings, search: KnowledgeSearchPort) -> Recorder | None:
+    share = settings.stage.recorded_share
+    if not share:
+        return None
+    index = recorded_index(search, settings)
+    return Recorder(topic=settings.kafka.topics.recordings, share=share, index=index)
+
+
+def _stage_policy(stage: StageSettings, recorder: Recorder | None) -> StagePolicy:
     return StagePolicy(
         max_in_flight=stage.max_in_flight,
         ordering=stage.ordering,
         waits_for_search=stage.when_search_is_down == "wait",
         max_dead_letters_per_minute=stage.max_dead_letters_per_minute,
+        recorder=recorder,
     )
 
 

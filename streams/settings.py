@@ -7,6 +7,7 @@ A key such as `rag.retrieve-k` is an attribute path (`settings.rag.retrieve_k`) 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeAlias
@@ -54,9 +55,25 @@ def _parsed_mapping(value: object) -> object:
     return value
 
 
+def _sample(value: object) -> object:
+    """`off` is a boolean in YAML, and everything is text in the environment."""
+    if value is False:
+        return "off"
+    if value in ("off", "all"):
+        return value
+    try:
+        share = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        share = math.nan
+    if not 0 < share <= 1:
+        raise ValueError("must be off, all, or the share of requests to record, over 0 and at most 1")
+    return share
+
+
 Count: TypeAlias = Annotated[PositiveInt, BeforeValidator(_no_boolean)]
 Port: TypeAlias = Annotated[int, Field(ge=0, le=65_535), BeforeValidator(_no_boolean)]
 Seconds: TypeAlias = Annotated[PositiveFloat, BeforeValidator(_no_boolean)]
+Sample: TypeAlias = Annotated[Literal["off", "all"] | float, BeforeValidator(_sample)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Mapping: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_parsed_mapping)]
 
@@ -220,6 +237,10 @@ class StageSettings(Group):
         default=1_000,
         description="dead letters that trying again cannot help, after which the worker stops",
     )
+    recording: Sample = Field(
+        default="off",
+        description="which requests are recorded: `off`, `all`, or a share of them such as 0.01",
+    )
     max_in_flight: Count = Field(default=128, description="most requests in work at once")
     drain_timeout: Seconds = Field(
         default=15.0, description="seconds to finish what is in flight before leaving"
@@ -231,6 +252,11 @@ class StageSettings(Group):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe log line"
     )
+
+    @property
+    def recorded_share(self) -> float:
+        """The share of the requests that is recorded, 0 to 1."""
+        return {"off": 0.0, "all": 1.0}.get(str(self.recording)) or float(self.recording)
 
 
 class MetricsSettings(Group):

@@ -17,6 +17,7 @@ from streams.answering import Answer, Answerer
 from streams.dead_letters import DeadLetterLimit
 from streams.in_flight import InFlight, Partition
 from streams.publishing import Publisher, RecordTooLarge
+from streams.recordings.recorder import Recorder
 from streams.records import ConsumedRecord, ProducedRecord
 
 log = structlog.get_logger(__name__)
@@ -38,12 +39,14 @@ class StagePolicy:
         ordering: Whose requests are answered one after the other.
         waits_for_search: Whether requests wait for a search that is down, instead of failing.
         max_dead_letters_per_minute: Of those that trying again cannot help.
+        recorder: Records requests, if any are to be.
     """
 
     max_in_flight: int
     ordering: Ordering = "none"
     waits_for_search: bool = False
     max_dead_letters_per_minute: int = 1_000
+    recorder: Recorder | None = None
 
 
 class LookupStage:
@@ -150,14 +153,24 @@ class LookupStage:
             await self._search_is_up()
             answer = await self._answerer.answer(record)
         answer = self._within_size(record, answer)
-        await self._publish(answer)
+        await self._publish(record, answer)
         self._on_answered(answer, time.monotonic() - began)
 
-    async def _publish(self, answer: Answer) -> None:
+    async def _publish(self, record: ConsumedRecord, answer: Answer) -> None:
         if answer.dead_letter is not None and not answer.can_be_retried:
             self._dead_letters.count(asyncio.get_running_loop().time())
-        records = (answer.result, answer.dead_letter)
-        await self._publisher.publish([record for record in records if record is not None])
+        records = (answer.result, answer.dead_letter, self._recording(record, answer))
+        await self._publisher.publish([each for each in records if each is not None])
+
+    def _recording(self, record: ConsumedRecord, answer: Answer) -> ProducedRecord | None:
+        """Makes the recording, if there is to be one and its topic takes it: it must not cost the answer."""
+        recorder = self._policy.recorder
+        recording = None if recorder is None else recorder.record(record, answer)
+        error = self._too_large(recording)
+        if error is None:
+            return recording
+        log.warning("recording_too_large", partition=record.partition, offset=record.offset, why=str(error))
+        return None
 
     def _within_size(self, record: ConsumedRecord, answer: Answer) -> Answer:
         error = self._too_large(answer.result)

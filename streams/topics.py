@@ -12,11 +12,14 @@ from aiokafka.errors import KafkaError, for_code
 
 from pipeline.errors import ConfigurationError
 from streams.connection import admin_client
-from streams.settings import KafkaSettings
+from streams.settings import KafkaSettings, Settings
 
 CREATE_TIMEOUT_S = 30.0
 MAX_MESSAGE_BYTES = "max.message.bytes"
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+MAX_RECORDING_BYTES = 8 * 1_024 * 1_024
+"""What a recordings topic that is made here takes: every hit of a request with its content."""
+
 DEAD_LETTER_HEADROOM_BYTES = 64 * 1_024
 """How much larger than a request its dead letter may be: the error's headers come on top."""
 
@@ -59,12 +62,12 @@ async def require_topics(kafka: KafkaSettings, names: Sequence[str]) -> dict[str
 
 
 async def ensure_topics(
-    kafka: KafkaSettings, *, partitions: int, replication: int, dry_run: bool
+    settings: Settings, *, partitions: int, replication: int, dry_run: bool
 ) -> Sequence[TopicState]:
     """Creates the topics that are missing and reports those that differ.
 
     Args:
-        kafka: Names and brokers.
+        settings: Names and brokers, and whether requests are recorded.
         partitions: Partitions of a topic that is created.
         replication: Copies of a topic that is created.
         dry_run: Create nothing.
@@ -72,14 +75,18 @@ async def ensure_topics(
     Raises:
         ConfigurationError: One line saying why the brokers cannot be reached or refuse.
     """
+    kafka, names = settings.kafka, worker_topics(settings)
     requests, dead_letters = kafka.topics.requests, kafka.topics.dead_letters
     async with admin_client(kafka) as client:
         existing = await _partition_counts(client)
-        sizes = await _record_bytes(client, [name for name in worker_topics(kafka) if name in existing])
+        sizes = await _record_bytes(client, [name for name in names if name in existing])
         needed = sizes.get(requests, DEFAULT_MAX_MESSAGE_BYTES) + DEAD_LETTER_HEADROOM_BYTES
-        missing = [name for name in worker_topics(kafka) if name not in existing]
+        missing = [name for name in names if name not in existing]
         if missing and not dry_run:
-            configs = {dead_letters: {MAX_MESSAGE_BYTES: str(needed)}}
+            configs = {
+                dead_letters: {MAX_MESSAGE_BYTES: str(needed)},
+                kafka.topics.recordings: {MAX_MESSAGE_BYTES: str(MAX_RECORDING_BYTES)},
+            }
             await _create(
                 client,
                 [
@@ -95,7 +102,7 @@ async def ensure_topics(
             created=name in missing and not dry_run,
             note=_too_small(sizes.get(name, needed), needed) if name == dead_letters else "",
         )
-        for name in worker_topics(kafka)
+        for name in names
     ]
 
 
@@ -112,9 +119,11 @@ async def max_record_bytes(kafka: KafkaSettings, names: Sequence[str]) -> dict[s
         return await _record_bytes(client, names)
 
 
-def worker_topics(kafka: KafkaSettings) -> tuple[str, ...]:
-    """Names the topics that the worker reads or writes."""
-    return (kafka.topics.requests, kafka.topics.results, kafka.topics.dead_letters)
+def worker_topics(settings: Settings) -> tuple[str, ...]:
+    """Names the topics that the worker reads or writes; that of recordings only where any are made."""
+    topics = settings.kafka.topics
+    recordings = (topics.recordings,) if settings.stage.recorded_share else ()
+    return (topics.requests, topics.results, topics.dead_letters, *recordings)
 
 
 async def _partition_counts(client: AIOKafkaAdminClient) -> dict[str, int]:

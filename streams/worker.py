@@ -50,7 +50,7 @@ async def run_worker(settings: Settings) -> None:
 async def _work(
     settings: Settings, stopping: asyncio.Event, monitor: Monitor, metrics: WorkerMetrics
 ) -> None:
-    await require_topics(settings.kafka, worker_topics(settings.kafka))
+    await require_topics(settings.kafka, worker_topics(settings))
     async with running_stage(settings, metrics) as stage:
         app = create_app(settings)
         attach_stage(app, stage, settings)

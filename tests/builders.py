@@ -255,6 +255,7 @@ def recording(
         dropped=outcome.dropped if fields.get("explain") else None,
     )
     return Recording(
+        request_id=str(fields["request_id"]),
         request=fields,
         key=b"session-7",
         headers=(("traceparent", b"00-ab-cd-01"), ("note", None)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pipeline.adapters.milvus_errors import (
 from pipeline.adapters.milvus_filter import filter_expression
 from pipeline.errors import ConfigurationError, SearchRejected, SearchTimeout
 from pipeline.model import Condition, SearchHit, SearchQuery, Vector
+from pipeline.ports import IndexDescription
 
 __all__ = ["MilvusCollection", "MilvusDenseSearch"]
 
@@ -49,6 +51,7 @@ class MilvusDenseSearch:
         self._client: Any = None
         self._shape: CollectionShape | None = None
         self._metric = ""
+        self._rows: int | None = None
 
     @property
     def dimension(self) -> int:
@@ -60,6 +63,13 @@ class MilvusDenseSearch:
         """Metric of the collection's index, once started: `COSINE`, `IP` or `L2`."""
         self._started()
         return self._metric
+
+    @property
+    def index(self) -> IndexDescription:
+        """The collection as it was at the start, with the number of its rows where the engine told it."""
+        shape = asdict(self._started())
+        traits = {**shape, "metric": self._metric, "rows": self._rows}
+        return IndexDescription(collection=self._collection.collection, traits=traits)
 
     async def start(self) -> None:
         """Connects and checks that the collection can be searched; loads it if it is not loaded.
@@ -75,6 +85,7 @@ class MilvusDenseSearch:
                 self._shape = await self._read_shape()
                 self._metric = await self._read_metric()
                 await self._load()
+                self._rows = await self._count_rows()
         except TimeoutError as error:
             raise ConfigurationError(
                 f"Milvus at {address}: not ready to search within {START_TIMEOUT_S:g} s"
@@ -181,6 +192,13 @@ class MilvusDenseSearch:
         state = await self._client.get_load_state(collection, **_ONCE)
         if state["state"] != LoadState.Loaded:
             await self._client.load_collection(collection, **_ONCE)
+
+    async def _count_rows(self) -> int | None:
+        try:
+            stats = await self._client.get_collection_stats(self._collection.collection, **_ONCE)
+        except ENGINE_ERRORS:  # only recordings want to know
+            return None
+        return int(stats["row_count"])
 
     def _expression(self, conditions: Sequence[Condition], shape: CollectionShape) -> str:
         if not conditions:

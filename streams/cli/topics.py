@@ -27,9 +27,9 @@ def topics(
     from streams import configuration
     from streams.topics import ensure_topics
 
-    kafka = configuration.load(config_file).kafka
+    settings = configuration.load(config_file)
     states = asyncio.run(
-        ensure_topics(kafka, partitions=partitions, replication=replication, dry_run=dry_run)
+        ensure_topics(settings, partitions=partitions, replication=replication, dry_run=dry_run)
     )
     if as_json:
         click.echo(orjson.dumps([asdict(state) for state in states]))

@@ -75,8 +75,9 @@ class Recording:
     """One lookup.
 
     Attributes:
-        request: The request as it was sent, every field of it; where `raw` is there, its id alone.
-        raw: The request's bytes where they are JSON for lenient parsers only, else `None`.
+        request_id: The request's id, from wherever it came.
+        request: The request as it was sent, every field of it; empty where `raw` is there.
+        raw: The request's bytes where they are not a JSON object, or one for lenient parsers only.
         key: The request's key.
         headers: The request's headers, in order.
         captured: Where the request was read.
@@ -88,6 +89,7 @@ class Recording:
         result: The result as it was published, `None` where the request alone was recorded.
     """
 
+    request_id: str
     request: Mapping[str, Any]
     raw: bytes | None = None
     key: bytes | None
@@ -98,12 +100,6 @@ class Recording:
     limits: Limits | None
     budget: Budget | None
     result: Mapping[str, Any] | None
-
-    @property
-    def request_id(self) -> str:
-        """The request's id."""
-        request_id: str = self.request["request_id"]
-        return request_id
 
     @property
     def answers(self) -> tuple[PathAnswer, ...]:
@@ -126,6 +122,7 @@ def encode(recording: Recording, *, request: bytes | None = None, result: bytes 
     paths = recording.paths
     members: dict[str, Any] = {
         "v": VERSION,
+        "request_id": recording.request_id,
         "request": recording.request if request is None else Written(_in_one_line(request)),
         "raw": _base64(recording.raw),
         "key": _base64(recording.key),
@@ -172,9 +169,10 @@ def decode(line: bytes) -> Recording:
 def _recording(members: Mapping[str, Any]) -> Recording:
     paths, limits, budget, index = (members[name] for name in ("paths", "limits", "budget", "index"))
     request, result = _object(members, "request"), members["result"]
-    if not isinstance(request["request_id"], str):
+    if not isinstance(members["request_id"], str):
         raise TypeError("request_id is not text")
     return Recording(
+        request_id=members["request_id"],
         request=_as_the_stage_reads(request) if members.get("exact") else request,
         raw=_bytes(members["raw"]),
         key=_bytes(members["key"]),

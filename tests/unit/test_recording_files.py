@@ -20,7 +20,7 @@ SUFFIXES = pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.zst"])
 def lines(count: int) -> list[bytes]:
     """Gives recordings of which each is another."""
     one = recording(answer(hit("docA", 0)))
-    return [encode(replace(one, request={"request_id": f"r-{number}"})) for number in range(count)]
+    return [encode(replace(one, request_id=f"r-{number}")) for number in range(count)]
 
 
 def written(path: Path, content: Iterable[bytes]) -> Path:
