@@ -256,7 +256,7 @@ class StageSettings(Group):
     @property
     def recorded_share(self) -> float:
         """The share of the requests that is recorded, 0 to 1."""
-        return {"off": 0.0, "all": 1.0}.get(str(self.recording)) or float(self.recording)
+        return {"off": 0.0, "all": 1.0}[self.recording] if isinstance(self.recording, str) else self.recording
 
 
 class MetricsSettings(Group):

@@ -101,6 +101,8 @@ async def test_score_is_converted_for_l2_only(
             query = asking(vector=(2.0, 0.0, 0.0, 0.0))
             hits = await port.search(query, timeout_s=TIMEOUT_S)
             assert port.metric == metric
+            assert port.index.traits["metric"] == metric
+            assert port.index.traits["rows"] == len(rows)
     assert [hit.id for hit in hits] == ["0", "1", "2"]
     assert [hit.distance for hit in hits] == pytest.approx(distances)
     assert [hit.score for hit in hits] == pytest.approx(scores)

@@ -29,6 +29,18 @@ def test_topics_creates_what_is_missing_and_reports_what_differs(kafka: str) -> 
     assert [(state["partitions"], state["note"]) for state in states] == [(2, "has 2 partitions, not 3")] * 3
 
 
+def test_topics_has_that_of_recordings_where_any_are_made(kafka: str) -> None:
+    """Without `stage.recording` nobody needs it; with it a worker does not start without."""
+    topics = StageTopics(bootstrap=kafka)
+    environment = topics.environment | {"STAGE_RECORDING": "0.5"}
+    assert topics.recordings not in run_command("topics", environment=topics.environment).stdout
+    worker = run_command("worker", environment=environment | NO_SEARCH)
+    assert (worker.code, topics.recordings in worker.stderr) == (2, True)
+    created = run_command("topics", environment=environment)
+    assert created.stdout.count("created") == 1
+    assert f"{topics.recordings}" in created.stdout
+
+
 async def test_ask_prints_evidence_and_ledger(kafka: str, tmp_path: Path) -> None:
     """`ask` sends one request and shows its result; --json gives the result itself."""
     topics = StageTopics(bootstrap=kafka)

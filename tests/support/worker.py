@@ -48,6 +48,11 @@ class StageTopics:
         return f"{self.name}.dead-letters"
 
     @property
+    def recordings(self) -> str:
+        """The recordings topic; only tests that record make it."""
+        return f"{self.name}.recordings"
+
+    @property
     def environment(self) -> dict[str, str]:
         """Settings of a stage on these topics."""
         return {
@@ -56,6 +61,7 @@ class StageTopics:
             "KAFKA_TOPICS_REQUESTS": self.requests,
             "KAFKA_TOPICS_RESULTS": self.results,
             "KAFKA_TOPICS_DEAD_LETTERS": self.dead_letters,
+            "KAFKA_TOPICS_RECORDINGS": self.recordings,
             "STAGE_LOG_FORMAT": "json",
             "METRICS_PORT": "0",
         }

@@ -69,6 +69,8 @@ def sample(key: str) -> tuple[str, object]:
         return "20", 20
     if key == "milvus.search-params":
         return '{"ef": 20}', {"ef": 20}
+    if key == "stage.recording":
+        return "0.5", 0.5
     text = CHOICES.get(key, "a-name")
     return text, MASK if key in SECRET_KEYS else text
 
@@ -405,6 +407,23 @@ def test_seconds_may_be_fractions(key: str, write: WriteFile) -> None:
 
 
 # Widths
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [("off", 0.0), ("'off'", 0.0), ("all", 1.0), ("1", 1.0), ("0.01", 0.01), ("'0.01'", 0.01)],
+)
+def test_recording_is_off_all_or_a_share(text: str, share: float, write: WriteFile) -> None:
+    """YAML reads `off` as a boolean, and the environment has text only."""
+    assert load(write(f"stage: {{recording: {text}}}")).stage.recorded_share == share
+
+
+@pytest.mark.parametrize("text", ["on", "true", "none", "0", "-0.1", "1.5", ".nan", "[all]"])
+def test_recording_of_anything_else_is_refused(text: str, write: WriteFile) -> None:
+    """The line says what is allowed."""
+    line = complaint(write(f"stage: {{recording: {text}}}"))
+    assert line.startswith("stage.recording = ")
+    assert line.endswith("must be off, all, or the share of requests to record, over 0 and at most 1")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from pipeline.model import SearchHit
 from streams.answering import Answerer
 from streams.dead_letters import TooManyDeadLetters
 from streams.publishing import Publisher, RecordTooLarge
+from streams.recordings.recorder import Recorder
+from streams.recordings.recording import RecordedIndex, decode
 from streams.records import ConsumedRecord, ProducedRecord
 from streams.request_rules import RequestRules
 from streams.settings import TopicSettings
@@ -26,6 +28,7 @@ from tests.builders import FakeSearch, Hanging, SearchReply, answering, budget, 
 from tests.support.loops import nothing_goes_wrong_unseen, quiet
 
 TOPIC, RESULTS, DEAD = "lookup.requests", "lookup.results", "lookup.dead-letters"
+RECORDINGS = "lookup.recordings"
 NOT_JSON = b"not json"
 FOUND: SearchReply = answering(hit("docA", 0))
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -292,6 +295,62 @@ async def test_too_large_dead_letter_does_not_cost_the_result() -> None:
     assert harness.publisher.topics == [(RESULTS,)]
     assert harness.publisher.statuses == [("0", "rejected")]
     assert harness.acknowledged == [(0, 0)]
+
+
+# Recordings
+
+
+RECORDING = StagePolicy(
+    max_in_flight=100,
+    recorder=Recorder(
+        topic=RECORDINGS, share=1.0, index=RecordedIndex(collection="knowledge", fingerprint=None)
+    ),
+)
+
+
+async def test_recording_is_published_with_the_result_and_confirmed_before_the_acknowledgement() -> None:
+    """A request whose recording is not confirmed is not acknowledged; its redelivery is recorded again."""
+    harness = Harness(policy=RECORDING)
+    harness.publisher.confirms.clear()
+    await harness.take(0)
+    await harness.publisher.publishing.wait()
+    await quiet()
+    assert harness.acknowledged == []
+    harness.publisher.confirms.set()
+    await quiet()
+    assert (harness.publisher.topics, harness.acknowledged) == ([(RESULTS, RECORDINGS)], [(0, 0)])
+
+
+async def test_recording_of_a_dead_letter_is_published_beside_it() -> None:
+    """A request that failed is recorded too; one without a readable id is not."""
+    harness = Harness({"q": raising(SearchUnavailable("it is down"))}, policy=RECORDING)
+    await harness.take(0)
+    await quiet()
+    await harness.take(1, NOT_JSON)
+    await quiet()
+    assert harness.publisher.topics == [(RESULTS, DEAD, RECORDINGS), (DEAD,)]
+
+
+async def test_too_large_recording_does_not_cost_the_answer() -> None:
+    """It is logged and left out, and the request is acknowledged."""
+    harness = Harness(policy=RECORDING)
+    harness.publisher.max_bytes = {RECORDINGS: 10}
+    with structlog.testing.capture_logs() as logs:
+        await harness.take(0)
+        await quiet()
+    assert (harness.publisher.topics, harness.acknowledged) == ([(RESULTS,)], [(0, 0)])
+    assert [line["event"] for line in logs] == ["recording_too_large"]
+
+
+async def test_recording_tells_of_the_result_that_was_published() -> None:
+    """Where a result was too large, the recording has the one that went out in its place, and no paths."""
+    harness = Harness(policy=RECORDING)
+    harness.publisher.max_bytes = {RESULTS: 250}
+    await harness.take(0)
+    await quiet()
+    ((result, _, recorded),) = harness.publisher.published
+    recording = decode(recorded.value or b"")
+    assert (recording.result, recording.paths) == (json.loads(result.value or b""), ())
 
 
 async def test_too_large_dead_letter_without_a_result_fails_the_stage() -> None:
