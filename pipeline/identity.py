@@ -1,22 +1,38 @@
 """Which chunk a hit is: the one key function that every layer uses.
 
-Two hits are the same evidence only when `candidate_of` gives both the same `evidence_key`.
+Two hits are the same evidence only when `identify` gives both the same evidence key.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import Final, TypeAlias, TypeVar
 
-from pipeline.model import Candidate, Dropped, HitReason, SearchHit
+from pipeline.model import Dropped, DropReason, Evidence, HitReason, SearchHit
 
 DOC_ID_FIELDS = ("docId", "doc_id")
 CHUNK_INDEX_FIELDS = ("chunkIndex", "chunk_index")
 
 T = TypeVar("T")
+
+Candidate: TypeAlias = tuple[float, int, int, str, str | None, int | None, SearchHit]
+"""A hit that may become evidence: minus its score, query, rank and evidence key, by which candidates sort;
+then document, chunk index and the hit itself.
+
+There is one for every hit, so it is a plain tuple, and what is shown of a hit is read when it is shown.
+"""
+
+EVIDENCE_KEY: Final = 3
+"""Where it stands in a candidate."""
+
+DOC_ID: Final = 4
+"""Where it stands in a candidate."""
+
+_PLAIN_INDEX = 2**31
+"""A chunk index below it is as it should be."""
 
 
 def evidence_key(
@@ -39,7 +55,7 @@ def evidence_key(
     return f"content:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
-def candidate_of(hit: SearchHit, *, query: int, rank: int) -> Candidate | Dropped:
+def identify(hit: SearchHit, query: int, rank: int) -> Candidate | Dropped:
     """Reads a hit's identity out of its metadata.
 
     Args:
@@ -50,33 +66,65 @@ def candidate_of(hit: SearchHit, *, query: int, rank: int) -> Candidate | Droppe
     Returns:
         A candidate, or, where the content is blank or the score is not a finite number, why it is none.
     """
-    metadata = metadata_object(hit.metadata)
-    doc_id = _first_usable(metadata, DOC_ID_FIELDS, usable_id)
-    chunk_index = _first_usable(metadata, CHUNK_INDEX_FIELDS, usable_index)
-    source = _text(metadata.get("source")) or doc_id
-    content = hit.content if isinstance(hit.content, str) else ""
-    key = evidence_key(
-        doc_id=doc_id,
-        chunk_index=chunk_index,
-        vector_id=_vector_id(hit.id),
-        source=source,
-        content=content,
-    )
-    score = _finite(hit.score)
-    if not content.strip():
+    metadata, content, score = hit.metadata, hit.content, hit.score
+    fields = metadata if type(metadata) is dict else metadata_object(metadata)
+    doc_id, chunk_index = fields.get("docId"), fields.get("chunkIndex")
+    if (
+        # Nearly every hit is like this, and needs none of the calls below.
+        type(doc_id) is str
+        and type(chunk_index) is int
+        and 0 <= chunk_index < _PLAIN_INDEX
+        and (doc_id := doc_id.strip())
+    ):
+        key = f"{doc_id}#chunk-{chunk_index}"
+    else:
+        doc_id = _first_usable(fields, DOC_ID_FIELDS, usable_id)
+        chunk_index = _first_usable(fields, CHUNK_INDEX_FIELDS, usable_index)
+        key = evidence_key(
+            doc_id=doc_id,
+            chunk_index=chunk_index,
+            vector_id=_vector_id(hit.id),
+            source=_text(fields.get("source")) or doc_id,
+            content=content if isinstance(content, str) else "",
+        )
+    if not isinstance(content, str) or not content or content.isspace():
         return Dropped(document_id=key, reason="empty_content", query=query, rank=rank)
-    if score is None:
+    if type(score) is not float:
+        score = _float(score)
+    if score is None or not isfinite(score):
         return Dropped(document_id=key, reason="invalid_score", query=query, rank=rank)
-    return Candidate(
-        evidence_key=key,
-        doc_id=doc_id,
-        chunk_index=chunk_index,
-        source=source,
-        title=_text(metadata.get("title")),
-        breadcrumb=_text(metadata.get("breadcrumb")),
-        content=content,
-        reason=HitReason(query=query, rank=rank, score=score),
+    return (-score, query, rank, key, doc_id, chunk_index, hit)
+
+
+def evidence_of(candidate: Candidate, reasons: Sequence[HitReason], *, rank: int) -> Evidence:
+    """Reads what is shown of a hit; `reasons` begin with its own."""
+    score, _, _, key, doc_id, chunk_index, hit = candidate
+    fields = metadata_object(hit.metadata)
+    return Evidence(
+        rank,
+        key,
+        doc_id,
+        chunk_index,
+        _text(fields.get("source")) or doc_id,
+        _text(fields.get("title")),
+        _text(fields.get("breadcrumb")),
+        hit.content or "",
+        False,
+        -score,
+        tuple(reasons),
     )
+
+
+def reason_of(candidate: Candidate) -> HitReason:
+    """Says which query found a hit, where and with what score."""
+    return HitReason(candidate[1], candidate[2], -candidate[0])
+
+
+def drop(candidate: Candidate, why: DropReason) -> Dropped:
+    """Records that a hit is not in the evidence, and why; a duplicate is merged into its own evidence key."""
+    _, query, rank, key, *_ = candidate
+    merged_into = key if why == "duplicate" else None
+    return Dropped(document_id=key, reason=why, query=query, rank=rank, merged_into=merged_into)
 
 
 def metadata_object(metadata: Mapping[str, object] | str | None) -> Mapping[str, object]:
@@ -84,6 +132,8 @@ def metadata_object(metadata: Mapping[str, object] | str | None) -> Mapping[str,
 
     Text that is not the JSON of an object holds no metadata: the hit then has no document, and is not lost.
     """
+    if isinstance(metadata, dict):
+        return metadata
     if isinstance(metadata, Mapping):
         return metadata
     if not isinstance(metadata, str):
@@ -161,10 +211,11 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _finite(score: object) -> float | None:
+def _float(score: object) -> float | None:
+    """Gives a score that is not a float already as one; what it is not is no score."""
     if isinstance(score, bool) or not isinstance(score, int | float):
         return None
     try:
-        return float(score) if math.isfinite(score) else None
+        return float(score)
     except OverflowError:  # an integer too large for a float
         return None

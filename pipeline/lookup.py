@@ -60,7 +60,7 @@ class LookupPipeline:
             )
         answers = tuple(_answer(index, result) for index, result in enumerate(found))
         return Answered(
-            outcome=conclude(answers, limits=lookup.limits, budget=lookup.budget),
+            outcome=conclude(answers, limits=lookup.limits, budget=lookup.budget, explain=lookup.explain),
             answers=answers,
             failures=tuple(result for result in found if isinstance(result, Exception)),
         )

@@ -1,7 +1,7 @@
 """The values that flow through a lookup, in the order in which they come to be.
 
-request → hits of each path → candidates → blocks → evidence → outcome. Every value is frozen: a stage that
-needs another value makes a new one.
+request → hits of each path → blocks of evidence → outcome. Every value is frozen: a stage that needs another
+value makes a new one. What stands in a result has no slots: its encoder takes five times as long over them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from pipeline.values import value
 
 Scalar: TypeAlias = str | int | float | bool
 """What a metadata field can be compared with. `True` is not `1`, and `"5"` is not `5`; `1` is `1.0`."""
@@ -56,7 +58,7 @@ class SearchQuery:
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True)
 class SearchHit:
     """One row as a search port returned it, before anything was read into it.
 
@@ -77,7 +79,7 @@ class SearchHit:
     metric: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class PathHits:
     """The hits of one query, best first.
 
@@ -90,7 +92,7 @@ class PathHits:
     hits: tuple[SearchHit, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True)
 class HitReason:
     """Why a block is there: a query found it.
 
@@ -105,55 +107,7 @@ class HitReason:
     score: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A hit with an identity.
-
-    Attributes:
-        evidence_key: The one key by which chunks are the same or not (see `pipeline.identity`).
-        doc_id: The document it belongs to, if known.
-        chunk_index: Its place in the document, from 0, if known.
-        source: Where the document came from, else its id, else `None`.
-        title: The document's title, if known.
-        breadcrumb: The headings above the chunk, if known.
-        content: The chunk's text, not blank.
-        reason: The path, rank and score that brought it here.
-    """
-
-    evidence_key: str
-    doc_id: str | None
-    chunk_index: int | None
-    source: str | None
-    title: str | None
-    breadcrumb: str | None
-    content: str
-    reason: HitReason
-
-    def drop(self, reason: DropReason, *, merged_into: str | None = None) -> Dropped:
-        """Records that this candidate is not in the evidence, and why."""
-        return Dropped(
-            document_id=self.evidence_key,
-            reason=reason,
-            query=self.reason.query,
-            rank=self.reason.rank,
-            merged_into=merged_into,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A candidate that stays, with the reasons of its duplicates.
-
-    Attributes:
-        candidate: The highest-ranked candidate of its evidence key.
-        hit_reasons: Its own reason first, then those of its duplicates in rank order.
-    """
-
-    candidate: Candidate
-    hit_reasons: tuple[HitReason, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, kw_only=True)
 class Dropped:
     """A hit that is not in the evidence, and why.
 
@@ -172,22 +126,22 @@ class Dropped:
     merged_into: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True)
 class Evidence:
-    """A block as an agent sees it.
+    """A block of evidence: one chunk, whole after post-processing and within the budget after projection.
 
     Attributes:
         rank: Place in the evidence, from 1.
-        document_id: The evidence key.
+        document_id: The one key by which chunks are the same or not (see `pipeline.identity`).
         doc_id: The document it belongs to, if known.
         chunk_index: Its place in the document, from 0, if known.
         source: Where the document came from, else its id, else `None`.
         title: The document's title, if known.
         breadcrumb: The headings above the chunk, if known.
-        content: The text, shortened to the budget.
+        content: The chunk's text, not blank; shortened to the budget.
         truncated: Whether it was shortened.
         score: Higher is better.
-        hit_reasons: Which queries found it.
+        hit_reasons: Which queries found it: the hit that stayed first, then its duplicates in rank order.
     """
 
     rank: int
@@ -203,7 +157,7 @@ class Evidence:
     hit_reasons: tuple[HitReason, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, kw_only=True)
 class Ledger:
     """What became of every hit.
 
@@ -219,7 +173,7 @@ class Ledger:
     projected: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, kw_only=True)
 class Limits:
     """The widths of a lookup, each at least 1.
 
@@ -262,6 +216,7 @@ class Lookup:
         limits: The widths in force.
         budget: The budget in force.
         conditions: All must hold of every hit: the tenant's first, then the request's filter.
+        explain: Whether the outcome lists what was dropped.
     """
 
     queries: tuple[str, ...]
@@ -269,9 +224,10 @@ class Lookup:
     limits: Limits
     budget: Budget
     conditions: tuple[Condition, ...] = ()
+    explain: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, kw_only=True)
 class Problem:
     """Something that went wrong, in words that are the same each time it does.
 
@@ -284,7 +240,7 @@ class Problem:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, kw_only=True)
 class PathReport:
     """How one query of the fan-out went.
 
@@ -301,7 +257,7 @@ class PathReport:
     error: Problem | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a lookup came to.
 
@@ -310,7 +266,7 @@ class Outcome:
         evidence: In rank order.
         paths: One report a query, in the request's order.
         ledger: What became of every hit.
-        dropped: Every hit that is not in the evidence, by query and rank.
+        dropped: Every hit that is not in the evidence, by query and rank, where asked for.
         error: Why there is no evidence; `None` unless `status` is `failed`.
     """
 

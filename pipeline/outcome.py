@@ -5,9 +5,7 @@ The same function serves the live stage and the replay of recorded answers.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pipeline.model import (
     Budget,
@@ -20,11 +18,12 @@ from pipeline.model import (
     PathReport,
     Problem,
 )
-from pipeline.processor import process
-from pipeline.projector import project
+from pipeline.processor import Processed, process
+from pipeline.projector import Projected, project
+from pipeline.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class PathAnswer:
     """What the search said to one query.
 
@@ -39,34 +38,36 @@ class PathAnswer:
     error: Problem | None = None
 
 
-def conclude(answers: Sequence[PathAnswer], *, limits: Limits, budget: Budget) -> Outcome:
+def conclude(
+    answers: Sequence[PathAnswer], *, limits: Limits, budget: Budget, explain: bool = True
+) -> Outcome:
     """Processes and projects the hits of the paths that answered.
 
     Args:
         answers: One a query, in the request's order.
         limits: The widths in force.
         budget: The budget in force.
+        explain: Whether to list what was dropped, which the ledger counts in any case.
 
     Returns:
         `ok` or `empty` where every path answered, `failed` with the first path's error where none did, else
         `partial`. Equal answers give an equal outcome.
     """
-    processed = process((answer.hits for answer in answers if answer.error is None), limits)
+    processed = process([answer.hits for answer in answers if answer.error is None], limits)
     projected = project(processed.blocks, budget)
-    dropped = sorted((*processed.dropped, *projected.dropped), key=lambda drop: (drop.query, drop.rank))
     status = _status(answers, found=bool(projected.evidence))
     return Outcome(
         status=status,
         evidence=projected.evidence,
-        paths=tuple(_report(answer) for answer in answers),
-        ledger=_ledger(processed.retrieved, dropped, projected=len(projected.evidence)),
-        dropped=tuple(dropped),
+        paths=tuple([_report(answer) for answer in answers]),
+        ledger=_ledger(processed, projected),
+        dropped=_dropped(processed, projected) if explain else (),
         error=answers[0].error if status == "failed" else None,
     )
 
 
 def _status(answers: Sequence[PathAnswer], *, found: bool) -> LookupStatus:
-    failed = sum(answer.error is not None for answer in answers)
+    failed = len([answer for answer in answers if answer.error is not None])
     if failed == len(answers):
         return "failed"
     if failed:
@@ -83,14 +84,18 @@ def _report(answer: PathAnswer) -> PathReport:
     )
 
 
-def _ledger(retrieved: int, dropped: Sequence[Dropped], *, projected: int) -> Ledger:
-    count = Counter(drop.reason for drop in dropped)
+def _ledger(processed: Processed, projected: Projected) -> Ledger:
     return Ledger(
-        retrieved=retrieved,
-        rejected=count["empty_content"] + count["invalid_score"],
-        duplicates=count["duplicate"],
-        over_document_cap=count["over_document_cap"],
-        over_return_n=count["over_return_n"],
-        over_budget=count["over_budget"],
-        projected=projected,
+        retrieved=processed.retrieved,
+        rejected=len(processed.rejected),
+        duplicates=len(processed.duplicates) + len(projected.duplicates),
+        over_document_cap=len(processed.over_document_cap),
+        over_return_n=len(processed.over_return_n),
+        over_budget=len(projected.over_budget),
+        projected=len(projected.evidence),
     )
+
+
+def _dropped(processed: Processed, projected: Projected) -> tuple[Dropped, ...]:
+    dropped = (*processed.dropped, *projected.dropped)
+    return tuple(sorted(dropped, key=lambda drop: (drop.query, drop.rank)))

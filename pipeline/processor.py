@@ -6,27 +6,49 @@ smaller `return_n` gives a prefix of a larger one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from operator import itemgetter
 
-from pipeline.identity import candidate_of
-from pipeline.model import Block, Candidate, Dropped, HitReason, Limits, PathHits
+from pipeline.identity import DOC_ID, EVIDENCE_KEY, Candidate, drop, evidence_of, identify, reason_of
+from pipeline.model import Dropped, Evidence, Limits, PathHits
+from pipeline.values import value
+
+_RANK = itemgetter(slice(0, 4))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Processed:
-    """What post-processing came to.
+    """What post-processing came to: every hit is in one of these, once.
 
     Attributes:
         blocks: In rank order, 0 to `return_n`.
-        dropped: Every hit that is in none of the blocks, or only as a reason.
-        retrieved: How many hits went in: those of the blocks and the dropped ones.
+        rejected: Hits without content or score.
+        duplicates: Hits that are there only as a reason, if at all.
+        over_document_cap: Hits of documents whose places were taken.
+        over_return_n: Hits for which there was no place.
     """
 
-    blocks: tuple[Block, ...]
-    dropped: tuple[Dropped, ...]
-    retrieved: int
+    blocks: tuple[Evidence, ...]
+    rejected: Sequence[Dropped]
+    duplicates: Sequence[Candidate]
+    over_document_cap: Sequence[Candidate]
+    over_return_n: Sequence[Candidate]
+
+    @property
+    def retrieved(self) -> int:
+        """How many hits went in."""
+        hits = (self.blocks, self.rejected, self.duplicates, self.over_document_cap, self.over_return_n)
+        return sum(map(len, hits))
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """Every hit that is in none of the blocks, or only as a reason."""
+        return (
+            *self.rejected,
+            *(drop(candidate, "duplicate") for candidate in self.duplicates),
+            *(drop(candidate, "over_document_cap") for candidate in self.over_document_cap),
+            *(drop(candidate, "over_return_n") for candidate in self.over_return_n),
+        )
 
 
 def process(paths: Iterable[PathHits], limits: Limits) -> Processed:
@@ -42,20 +64,16 @@ def process(paths: Iterable[PathHits], limits: Limits) -> Processed:
 
     Source: duplicates share the evidence key; the cap per document; recall width and return width.
     """
-    candidates, rejected = _identify(paths)
-    ranked = sorted(candidates, key=_rank_key)
+    ranked, rejected = _identify(paths)
+    ranked.sort(key=_RANK)
     unique, duplicates = _deduplicate(ranked)
     capped, over_cap = _cap(unique, limits.max_chunks_per_document)
-    kept, cut = capped[: limits.return_n], capped[limits.return_n :]
     return Processed(
-        blocks=tuple(kept),
-        dropped=(
-            *rejected,
-            *duplicates,
-            *(block.candidate.drop("over_document_cap") for block in over_cap),
-            *(block.candidate.drop("over_return_n") for block in cut),
-        ),
-        retrieved=len(candidates) + len(rejected),
+        blocks=_blocks(capped[: limits.return_n], duplicates),
+        rejected=rejected,
+        duplicates=duplicates,
+        over_document_cap=over_cap,
+        over_return_n=capped[limits.return_n :],
     )
 
 
@@ -63,46 +81,58 @@ def _identify(paths: Iterable[PathHits]) -> tuple[list[Candidate], list[Dropped]
     candidates: list[Candidate] = []
     rejected: list[Dropped] = []
     for path in paths:
+        query = path.query
         for rank, hit in enumerate(path.hits, start=1):
-            identified = candidate_of(hit, query=path.query, rank=rank)
-            if isinstance(identified, Candidate):
-                candidates.append(identified)
+            found = identify(hit, query, rank)
+            if isinstance(found, Dropped):
+                rejected.append(found)
             else:
-                rejected.append(identified)
+                candidates.append(found)
     return candidates, rejected
 
 
-def _rank_key(candidate: Candidate) -> tuple[float, int, int, str]:
-    reason = candidate.reason
-    return (-reason.score, reason.query, reason.rank, candidate.evidence_key)
-
-
-def _deduplicate(ranked: Sequence[Candidate]) -> tuple[list[Block], list[Dropped]]:
-    best: dict[str, tuple[Candidate, list[HitReason]]] = {}
-    duplicates: list[Dropped] = []
+def _deduplicate(ranked: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    seen: set[str] = set()
+    unique: list[Candidate] = []
+    duplicates: list[Candidate] = []
     for candidate in ranked:
-        key = candidate.evidence_key
-        if key in best:
-            best[key][1].append(candidate.reason)
-            duplicates.append(candidate.drop("duplicate", merged_into=key))
+        key = candidate[EVIDENCE_KEY]
+        if key in seen:
+            duplicates.append(candidate)
         else:
-            best[key] = (candidate, [candidate.reason])
-    return [
-        Block(candidate=first, hit_reasons=tuple(reasons)) for first, reasons in best.values()
-    ], duplicates
+            seen.add(key)
+            unique.append(candidate)
+    return unique, duplicates
 
 
-def _cap(blocks: Sequence[Block], max_chunks_per_document: int) -> tuple[list[Block], list[Block]]:
-    places: Counter[str] = Counter()
-    kept: list[Block] = []
-    over: list[Block] = []
-    for block in blocks:
-        doc_id = block.candidate.doc_id
+def _cap(
+    unique: Sequence[Candidate], max_chunks_per_document: int
+) -> tuple[list[Candidate], list[Candidate]]:
+    taken: dict[str, int] = {}
+    kept: list[Candidate] = []
+    over: list[Candidate] = []
+    for candidate in unique:
+        doc_id = candidate[DOC_ID]
         if doc_id is None:  # unknown documents are not one document
-            kept.append(block)
-        elif places[doc_id] < max_chunks_per_document:
-            places[doc_id] += 1
-            kept.append(block)
+            kept.append(candidate)
+            continue
+        places = taken.get(doc_id, 0)
+        if places < max_chunks_per_document:
+            taken[doc_id] = places + 1
+            kept.append(candidate)
         else:
-            over.append(block)
+            over.append(candidate)
     return kept, over
+
+
+def _blocks(kept: Sequence[Candidate], duplicates: Iterable[Candidate]) -> tuple[Evidence, ...]:
+    reasons = {candidate[EVIDENCE_KEY]: [reason_of(candidate)] for candidate in kept}
+    for duplicate in duplicates:
+        if duplicate[EVIDENCE_KEY] in reasons:
+            reasons[duplicate[EVIDENCE_KEY]].append(reason_of(duplicate))
+    return tuple(
+        [
+            evidence_of(candidate, reasons[candidate[EVIDENCE_KEY]], rank=rank)
+            for rank, candidate in enumerate(kept, start=1)
+        ]
+    )

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from pipeline.model import Block, Budget, Dropped, Evidence
+from pipeline.model import Budget, Dropped, DropReason, Evidence
+from pipeline.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Projected:
     """What projection came to.
 
     Attributes:
         evidence: In rank order, within the budget.
-        dropped: The blocks that are not in it.
+        duplicates: Blocks whose evidence key came before.
+        over_budget: Blocks for which there was no room.
     """
 
     evidence: tuple[Evidence, ...]
-    dropped: tuple[Dropped, ...]
+    duplicates: Sequence[Evidence]
+    over_budget: Sequence[Evidence]
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """The blocks that are not in the evidence."""
+        return (
+            *(_drop(block, "over_budget") for block in self.over_budget),
+            *(_drop(block, "duplicate") for block in self.duplicates),
+        )
 
 
-def project(blocks: Sequence[Block], budget: Budget) -> Projected:
+def project(blocks: Sequence[Evidence], budget: Budget) -> Projected:
     """Takes blocks in rank order as long as the budget lasts.
 
     A block longer than `max_chars_per_item` is shortened. One that does not fit into what is left of
@@ -39,23 +50,25 @@ def project(blocks: Sequence[Block], budget: Budget) -> Projected:
     Source: the projector deduplicates by chunk identity, never by source.
     """
     evidence: list[Evidence] = []
-    dropped: list[Dropped] = []
+    duplicates: list[Evidence] = []
+    over_budget: list[Evidence] = []
     seen: set[str] = set()
     left = budget.max_total_chars
     for block in blocks:
-        key = block.candidate.evidence_key
-        if key in seen:
-            dropped.append(block.candidate.drop("duplicate", merged_into=key))
+        if block.document_id in seen:
+            duplicates.append(block)
             continue
-        seen.add(key)
-        room = _room(left, budget, taken=len(evidence), length=len(block.candidate.content))
+        seen.add(block.document_id)
+        length = len(block.content)
+        room = _room(left, budget, taken=len(evidence), length=length)
         if room == 0:
-            dropped.append(block.candidate.drop("over_budget"))
+            over_budget.append(block)
             continue
-        item = _evidence(block, rank=len(evidence) + 1, room=room)
+        rank = len(evidence) + 1
+        item = block if room == length and block.rank == rank else _cut(block, rank=rank, room=room)
         left -= len(item.content)
         evidence.append(item)
-    return Projected(evidence=tuple(evidence), dropped=tuple(dropped))
+    return Projected(evidence=tuple(evidence), duplicates=duplicates, over_budget=over_budget)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -91,19 +104,15 @@ def _room(left: int, budget: Budget, *, taken: int, length: int) -> int:
     return left if taken == 0 or left >= budget.min_chars_per_item else 0
 
 
-def _evidence(block: Block, *, rank: int, room: int) -> Evidence:
-    candidate = block.candidate
-    content = shorten(candidate.content, room)
-    return Evidence(
-        rank=rank,
-        document_id=candidate.evidence_key,
-        doc_id=candidate.doc_id,
-        chunk_index=candidate.chunk_index,
-        source=candidate.source,
-        title=candidate.title,
-        breadcrumb=candidate.breadcrumb,
-        content=content,
-        truncated=content != candidate.content,
-        score=candidate.reason.score,
-        hit_reasons=block.hit_reasons,
+def _cut(block: Evidence, *, rank: int, room: int) -> Evidence:
+    content = shorten(block.content, room)
+    truncated = block.truncated or content != block.content
+    return replace(block, rank=rank, content=content, truncated=truncated)
+
+
+def _drop(block: Evidence, why: DropReason) -> Dropped:
+    own = block.hit_reasons[0]
+    merged_into = block.document_id if why == "duplicate" else None
+    return Dropped(
+        document_id=block.document_id, reason=why, query=own.query, rank=own.rank, merged_into=merged_into
     )

@@ -113,6 +113,7 @@ def _lookup(request: LookupRequest, rules: RequestRules) -> tuple[Lookup | None,
         limits=limits,
         budget=narrow_budget(rules.budget, **budget.model_dump()),
         conditions=_conditions(request, rules),
+        explain=request.explain is True,
     )
     return lookup, problems
 

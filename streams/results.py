@@ -11,6 +11,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from pipeline.model import Dropped, Evidence, Ledger, Limits, PathReport, Problem
+from pipeline.values import value
 from streams.records import ConsumedRecord, ProducedRecord
 from streams.requests import FieldProblem
 
@@ -37,7 +38,7 @@ class Rejection:
     fields: tuple[FieldProblem, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class LookupResult:
     """The answer to a request: a pure function of request, hits and configuration.
 

@@ -7,12 +7,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from pipeline.identity import candidate_of
+from pipeline.identity import evidence_of, identify, reason_of
 from pipeline.model import (
-    Block,
     Budget,
-    Candidate,
     Condition,
+    Dropped,
+    Evidence,
     Limits,
     Lookup,
     PathHits,
@@ -67,17 +67,11 @@ def failure(query: int = 0, problem: Problem = UNAVAILABLE) -> PathAnswer:
     return PathAnswer(query=query, hits=path(query=query), error=problem)
 
 
-def candidate(found: SearchHit, *, query: int = 0, rank: int = 1) -> Candidate:
-    """Identifies a hit that is not rejected."""
-    identified = candidate_of(found, query=query, rank=rank)
-    assert isinstance(identified, Candidate)
-    return identified
-
-
-def block(found: SearchHit, *, query: int = 0, rank: int = 1) -> Block:
-    """Gives the block of a hit that has no duplicates."""
-    identified = candidate(found, query=query, rank=rank)
-    return Block(candidate=identified, hit_reasons=(identified.reason,))
+def block(found: SearchHit, *, query: int = 0, rank: int = 1) -> Evidence:
+    """Gives the block of a hit that is not rejected and has no duplicates; its place is the first."""
+    candidate = identify(found, query, rank)
+    assert not isinstance(candidate, Dropped)
+    return evidence_of(candidate, [reason_of(candidate)], rank=1)
 
 
 def limits(*, retrieve_k: int = 20, return_n: int = 5, max_chunks_per_document: int = 2) -> Limits:

@@ -15,8 +15,8 @@ from pymilvus import DataType, MilvusClient
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.errors import ConfigurationError
-from pipeline.identity import candidate_of
-from pipeline.model import Candidate, SearchHit
+from pipeline.identity import EVIDENCE_KEY, identify
+from pipeline.model import Dropped, SearchHit
 from streams.indexing import IndexReport, MilvusIndex, index_documents
 from tests.adapters.milvus import connected, searching, unique_name
 from tests.contracts.search_port import TIMEOUT_S, asking, field_is
@@ -104,9 +104,9 @@ async def test_indexed_chunks_are_found_at_once(
     hits = await everything(collection, embedder)
     assert len(hits) == 10
     for hit in hits:
-        candidate = candidate_of(hit, query=0, rank=1)
-        assert isinstance(candidate, Candidate)
-        assert candidate.evidence_key == hit.id
+        candidate = identify(hit, 0, 1)
+        assert not isinstance(candidate, Dropped)
+        assert candidate[EVIDENCE_KEY] == hit.id
         assert hit.metric == "COSINE"
 
 

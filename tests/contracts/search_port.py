@@ -14,8 +14,8 @@ import pytest
 
 from pipeline.adapters.in_memory import Row
 from pipeline.errors import SearchRejected
-from pipeline.identity import candidate_of, metadata_object
-from pipeline.model import Candidate, Condition, Scalar, SearchHit, SearchQuery, Vector
+from pipeline.identity import EVIDENCE_KEY, identify, metadata_object
+from pipeline.model import Condition, Dropped, Scalar, SearchHit, SearchQuery, Vector
 from pipeline.ports import KnowledgeSearchPort
 
 TIMEOUT_S = 20.0
@@ -121,9 +121,9 @@ class SearchPortContract:
         assert hit.id == rows[0].id
         assert hit.content == rows[0].content
         assert metadata_object(hit.metadata) == rows[0].metadata
-        candidate = candidate_of(hit, query=0, rank=1)
-        assert isinstance(candidate, Candidate)
-        assert candidate.chunk_index == 0
+        candidate = identify(hit, 0, 1)
+        assert not isinstance(candidate, Dropped)
+        assert candidate[EVIDENCE_KEY].endswith("#chunk-0")
 
     async def test_metadata_keep_their_types(self, port: KnowledgeSearchPort, rows: Sequence[Row]) -> None:
         """Booleans, integers beyond doubles, floats and strings are not turned into one another."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CORE = ("model", "identity", "processor", "projector", "limits", "outcome")
+CORE = ("values", "model", "identity", "processor", "projector", "limits", "outcome")
 PURE = (*CORE, "errors", "ports", "lookup")
 """The core, and what stands around it without a third party's code."""
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.identity import candidate_of, evidence_key, metadata_object, usable_id, usable_index
-from pipeline.model import Candidate, Dropped, SearchHit
+from pipeline.identity import EVIDENCE_KEY, evidence_key, identify, metadata_object, usable_id, usable_index
+from pipeline.model import Dropped, PathHits, SearchHit
+from pipeline.processor import process
 from tests import strategies
-from tests.builders import candidate, hit, hit_with
+from tests.builders import block, hit, hit_with, limits
 from tests.strategies import LONE_SURROGATE, MAX_INTEGER_DIGITS
 
 TOO_LONG = 10**MAX_INTEGER_DIGITS
@@ -137,32 +138,32 @@ def test_usable_index_does_not_depend_on_the_spelling(index: int) -> None:
 @pytest.mark.parametrize("field", ["docId", "doc_id"])
 def test_doc_id_comes_from_either_field(field: str, value: object, text: str) -> None:
     """`docId` and `doc_id` name the document."""
-    assert candidate(hit_with(metadata={field: value})).doc_id == text
+    assert block(hit_with(metadata={field: value})).doc_id == text
 
 
 @NO_IDS
 def test_doc_id_is_the_first_usable(value: object) -> None:
     """A `docId` that is none does not hide a `doc_id` that is one."""
-    assert candidate(hit_with(metadata={"docId": value, "doc_id": "docB"})).doc_id == "docB"
-    assert candidate(hit_with(metadata={"docId": "docA", "doc_id": "docB"})).doc_id == "docA"
-    assert candidate(hit_with(metadata={"docId": value, "doc_id": value})).doc_id is None
+    assert block(hit_with(metadata={"docId": value, "doc_id": "docB"})).doc_id == "docB"
+    assert block(hit_with(metadata={"docId": "docA", "doc_id": "docB"})).doc_id == "docA"
+    assert block(hit_with(metadata={"docId": value, "doc_id": value})).doc_id is None
 
 
 @INDEXES
 @pytest.mark.parametrize("field", ["chunkIndex", "chunk_index"])
 def test_chunk_index_comes_from_either_field(field: str, value: object, index: int) -> None:
     """`chunkIndex` and `chunk_index` name the chunk."""
-    found = candidate(hit_with(metadata={"docId": "docA", field: value}))
+    found = block(hit_with(metadata={"docId": "docA", field: value}))
     assert found.chunk_index == index
-    assert found.evidence_key == f"docA#chunk-{index}"
+    assert found.document_id == f"docA#chunk-{index}"
 
 
 @NO_INDEXES
 def test_chunk_index_is_the_first_usable(value: object) -> None:
     """A `chunkIndex` that is none does not hide a `chunk_index` that is one, not even a 0."""
-    assert candidate(hit_with(metadata={"chunkIndex": value, "chunk_index": 0})).chunk_index == 0
-    assert candidate(hit_with(metadata={"chunkIndex": 0, "chunk_index": 2})).chunk_index == 0
-    assert candidate(hit_with(metadata={"chunkIndex": value, "chunk_index": value})).chunk_index is None
+    assert block(hit_with(metadata={"chunkIndex": value, "chunk_index": 0})).chunk_index == 0
+    assert block(hit_with(metadata={"chunkIndex": 0, "chunk_index": 2})).chunk_index == 0
+    assert block(hit_with(metadata={"chunkIndex": value, "chunk_index": value})).chunk_index is None
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_chunk_index_is_the_first_usable(value: object) -> None:
 )
 def test_vector_id_is_kept_exactly(row_id: str | int, key: str) -> None:
     """64-bit ids survive, to the last digit."""
-    assert candidate(hit(row_id=row_id)).evidence_key == key
+    assert block(hit(row_id=row_id)).document_id == key
 
 
 @pytest.mark.parametrize(
@@ -193,36 +194,36 @@ def test_vector_id_is_kept_exactly(row_id: str | int, key: str) -> None:
 )
 def test_vector_id_is_a_string_or_an_integer(row_id: object) -> None:
     """What is neither a string that is not blank nor an integer does not name a row."""
-    assert candidate(hit_with(id=row_id)).evidence_key.startswith("content:")
+    assert block(hit_with(id=row_id)).document_id.startswith("content:")
 
 
 def test_evidence_key_is_the_vector_id_where_only_the_document_is_known() -> None:
     """A known document without a chunk index is not a key, but it stays known."""
-    found = candidate(hit("docA", row_id=7))
-    assert found.evidence_key == "vector:7"
+    found = block(hit("docA", row_id=7))
+    assert found.document_id == "vector:7"
     assert found.doc_id == "docA"
 
 
 def test_evidence_key_is_the_vector_id_where_only_the_chunk_index_is_known() -> None:
     """A chunk index without a document is not a key, but it stays known."""
-    found = candidate(hit(None, 0, row_id=7))
-    assert found.evidence_key == "vector:7"
+    found = block(hit(None, 0, row_id=7))
+    assert found.document_id == "vector:7"
     assert found.chunk_index == 0
 
 
 def test_evidence_key_prefers_document_and_chunk_to_the_vector_id() -> None:
     """The row in which a chunk is stored does not matter where document and chunk are known."""
-    assert candidate(hit("docA", 0, row_id=7)).evidence_key == "docA#chunk-0"
+    assert block(hit("docA", 0, row_id=7)).document_id == "docA#chunk-0"
 
 
 def test_evidence_key_of_last_resort_is_a_digest_of_source_and_content() -> None:
     """SHA-256 over source, NUL and content, 32 hexadecimal digits: the same on every host."""
     keys = {
-        candidate(hit(content="Restart it.", source="a.md")).evidence_key,
-        candidate(hit("docA", content="Restart it.", source="a.md")).evidence_key,
+        block(hit(content="Restart it.", source="a.md")).document_id,
+        block(hit("docA", content="Restart it.", source="a.md")).document_id,
     }
     assert keys == {"content:069d7b8858767098a6aea13de30801eb"}
-    assert candidate(hit(content="Restart it.")).evidence_key == "content:a44a3991026f40995a40ff40e9152237"
+    assert block(hit(content="Restart it.")).document_id == "content:a44a3991026f40995a40ff40e9152237"
 
 
 def test_evidence_key_of_last_resort_tells_sources_and_contents_apart() -> None:
@@ -234,12 +235,12 @@ def test_evidence_key_of_last_resort_tells_sources_and_contents_apart() -> None:
         hit(content="Restart it.", source="a.md"),
         hit("docA", content="Restart it."),
     ]
-    assert len({candidate(one).evidence_key for one in found}) == len(found)
+    assert len({block(one).document_id for one in found}) == len(found)
 
 
 def test_evidence_key_of_last_resort_takes_text_that_is_not_utf8() -> None:
     """A lone surrogate does not keep a chunk from having a key."""
-    assert candidate(hit(content=LONE_SURROGATE)).evidence_key.startswith("content:")
+    assert block(hit(content=LONE_SURROGATE)).document_id.startswith("content:")
 
 
 @given(
@@ -258,10 +259,10 @@ def test_evidence_key_tells_documents_and_chunks_apart(
 
 
 @pytest.mark.parametrize("content", ["", " ", "\t\r\n", "\u00a0\u2003", None, 5, b"bytes"])
-def test_candidate_of_rejects_blank_content(content: object) -> None:
+def test_identify_rejects_blank_content(content: object) -> None:
     """A hit without text is rejected, whatever its score, and can still be named."""
     found = hit_with(content=content, score=None, metadata={"docId": "docA", "chunkIndex": 0})
-    assert candidate_of(found, query=1, rank=3) == Dropped(
+    assert identify(found, 1, 3) == Dropped(
         document_id="docA#chunk-0", reason="empty_content", query=1, rank=3
     )
 
@@ -279,54 +280,52 @@ def test_candidate_of_rejects_blank_content(content: object) -> None:
         pytest.param(10**400, id="too large for a float"),
     ],
 )
-def test_candidate_of_rejects_a_score_that_is_not_a_finite_number(score: object) -> None:
+def test_identify_rejects_a_score_that_is_not_a_finite_number(score: object) -> None:
     """A hit that cannot be ranked is rejected."""
     found = hit_with(score=score, id=7)
-    assert candidate_of(found, query=0, rank=1) == Dropped(
-        document_id="vector:7", reason="invalid_score", query=0, rank=1
-    )
+    assert identify(found, 0, 1) == Dropped(document_id="vector:7", reason="invalid_score", query=0, rank=1)
 
 
 @pytest.mark.parametrize("score", [0, 0.0, -0.0, -1.5, 1, 2**53, 5e-324])
-def test_candidate_of_takes_every_finite_score(score: float) -> None:
+def test_identify_takes_every_finite_score(score: float) -> None:
     """Zero and negative scores are scores; the candidate has it as a float."""
-    reason = candidate(hit(score=score)).reason
+    reason = block(hit(score=score)).hit_reasons[0]
     assert reason.score == score
     assert type(reason.score) is float
 
 
-def test_candidate_of_keeps_the_content_as_it_is() -> None:
+def test_identify_keeps_the_content_as_it_is() -> None:
     """Content is not stripped, folded or normalised."""
-    assert candidate(hit(content=" Ä \n")).content == " Ä \n"
+    assert block(hit(content=" Ä \n")).content == " Ä \n"
 
 
-def test_candidate_of_keeps_query_and_rank() -> None:
+def test_identify_keeps_query_and_rank() -> None:
     """The reason says which query found the hit and at which place."""
-    reason = candidate(hit(score=0.25), query=2, rank=4).reason
+    reason = block(hit(score=0.25), query=2, rank=4).hit_reasons[0]
     assert (reason.query, reason.rank, reason.score) == (2, 4, 0.25)
 
 
 @pytest.mark.parametrize("value", [None, "", " ", 5, True, ["a.md"]])
 def test_source_is_the_document_where_there_is_none(value: object) -> None:
     """`source` is metadata `source`, else the document's id, else `None`."""
-    assert candidate(hit("docA", source="a.md")).source == "a.md"
-    assert candidate(hit("docA", source=value)).source == "docA"
-    assert candidate(hit(source=value)).source is None
+    assert block(hit("docA", source="a.md")).source == "a.md"
+    assert block(hit("docA", source=value)).source == "docA"
+    assert block(hit(source=value)).source is None
 
 
 @pytest.mark.parametrize("field", ["title", "breadcrumb"])
 def test_title_and_breadcrumb_are_text_or_absent(field: str) -> None:
     """What is not text, or blank, is absent."""
-    assert getattr(candidate(hit_with(metadata={field: "Disk full"})), field) == "Disk full"
+    assert getattr(block(hit_with(metadata={field: "Disk full"})), field) == "Disk full"
     for value in (None, "", " ", 5, True, ["Disk full"]):
-        assert getattr(candidate(hit_with(metadata={field: value})), field) is None
+        assert getattr(block(hit_with(metadata={field: value})), field) is None
 
 
 @given(metadata=strategies.metadata_objects())
 def test_metadata_may_be_an_object_or_its_text(metadata: dict[str, object]) -> None:
     """The same metadata as an object, as another mapping and as JSON text name the same chunk."""
     forms: list[Any] = [metadata, ChainMap(metadata), json.dumps(metadata)]
-    found = [candidate(hit_with(id=7, metadata=form)) for form in forms]
+    found = [block(hit_with(id=7, metadata=form)) for form in forms]
     assert found[0] == found[1] == found[2]
 
 
@@ -351,20 +350,21 @@ def test_metadata_may_be_an_object_or_its_text(metadata: dict[str, object]) -> N
 def test_metadata_that_is_no_object_is_empty(metadata: Any) -> None:
     """Text that is not the JSON of an object holds no metadata, and the hit is not lost."""
     assert metadata_object(metadata) == {}
-    found = candidate(hit_with(id=7, metadata=metadata))
-    assert (found.evidence_key, found.doc_id, found.source) == ("vector:7", None, None)
+    found = block(hit_with(id=7, metadata=metadata))
+    assert (found.document_id, found.doc_id, found.source) == ("vector:7", None, None)
 
 
 @given(found=strategies.hits(), query=st.integers(min_value=0, max_value=7), rank=st.integers(min_value=1))
-def test_candidate_of_identifies_or_rejects_any_hit(found: SearchHit, query: int, rank: int) -> None:
+def test_identify_identifies_or_rejects_any_hit(found: SearchHit, query: int, rank: int) -> None:
     """Any hit comes to a candidate with content and score, or to a rejection; each has a key."""
-    identified = candidate_of(found, query=query, rank=rank)
-    assert identified == candidate_of(found, query=query, rank=rank)
-    if isinstance(identified, Candidate):
-        assert (identified.reason.query, identified.reason.rank) == (query, rank)
-        assert identified.content.strip()
-        assert math.isfinite(identified.reason.score)
-        assert identified.evidence_key.strip()
+    identified = identify(found, query, rank)
+    assert identified == identify(found, query, rank)
+    if not isinstance(identified, Dropped):
+        [shown] = process([PathHits(query=query, hits=(found,))], limits()).blocks
+        assert identified[1:3] == (query, rank)
+        assert shown.content.strip()
+        assert math.isfinite(shown.score)
+        assert identified[EVIDENCE_KEY] == shown.document_id
     else:
         assert (identified.query, identified.rank) == (query, rank)
         assert identified.reason in {"empty_content", "invalid_score"}
@@ -372,6 +372,6 @@ def test_candidate_of_identifies_or_rejects_any_hit(found: SearchHit, query: int
 
 
 @given(found=strategies.sound_hits())
-def test_candidate_of_rejects_no_hit_with_content_and_score(found: SearchHit) -> None:
+def test_identify_rejects_no_hit_with_content_and_score(found: SearchHit) -> None:
     """Nothing about ids or metadata can make a hit be rejected."""
-    assert isinstance(candidate_of(found, query=0, rank=1), Candidate)
+    assert not isinstance(identify(found, 0, 1), Dropped)

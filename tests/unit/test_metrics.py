@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, get_args
 
 import pytest
@@ -81,7 +82,7 @@ def test_label_values_are_those_that_the_code_gives() -> None:
     """Every status, error and drop reason has its series from the start."""
     statuses = {*get_args(ResultStatus), *get_args(LookupStatus)}
     assert {*catalogue.REQUESTS.values} == statuses | {"unreadable"}
-    assert {*catalogue.DROPPED.values} == {*Ledger.__slots__} - {"retrieved", "projected"}
+    assert {*catalogue.DROPPED.values} == {each.name for each in fields(Ledger)} - {"retrieved", "projected"}
     errors = {*get_args(ErrorCode)}
     assert errors <= {*catalogue.DEAD_LETTERS.values}
     assert errors - {"invalid_request"} <= {*catalogue.SEARCH.values}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model import Block, Dropped, HitReason, Limits, PathHits
+from pipeline.model import Dropped, Evidence, HitReason, Limits, PathHits
 from pipeline.processor import Processed, process
 from tests import strategies
 from tests.builders import hit, limits, path
@@ -18,9 +19,9 @@ ANY_PATHS = strategies.paths()
 ANY_LIMITS = strategies.widths()
 
 
-def keys(blocks: Sequence[Block]) -> list[str]:
+def keys(blocks: Sequence[Evidence]) -> list[str]:
     """Gives the blocks' evidence keys."""
-    return [block.candidate.evidence_key for block in blocks]
+    return [block.document_id for block in blocks]
 
 
 def places(drops: Sequence[Dropped], reason: str) -> list[tuple[int, int]]:
@@ -55,13 +56,13 @@ def test_rank_of_equal_scores_paths_and_places_is_by_key() -> None:
 def test_rank_of_equal_scores_counts_places_of_rejected_hits() -> None:
     """A hit's rank is its place in its path, rejected hits before it included."""
     [block] = process([path(hit(content=" "), hit(score=None), hit("a", 0))], limits()).blocks
-    assert block.candidate.reason.rank == 3
+    assert block.hit_reasons[0].rank == 3
 
 
 @given(found=ANY_PATHS, widths=ANY_LIMITS)
 def test_rank_is_a_total_order(found: tuple[PathHits, ...], widths: Limits) -> None:
     """No two blocks have one place: score, path and place within the path decide all of it."""
-    reasons = [block.candidate.reason for block in process(found, widths).blocks]
+    reasons = [block.hit_reasons[0] for block in process(found, widths).blocks]
     order = [(-reason.score, reason.query, reason.rank) for reason in reasons]
     assert all(one < other for one, other in pairwise(order))
 
@@ -87,7 +88,7 @@ def test_deduplicate_keeps_the_higher_ranked_content_and_score() -> None:
     ]
     processed = process(found, limits())
     [block] = processed.blocks
-    assert (block.candidate.content, block.candidate.reason.score) == ("new", 0.8)
+    assert (block.content, block.score) == ("new", 0.8)
     assert block.hit_reasons == (
         HitReason(query=1, rank=1, score=0.8),
         HitReason(query=0, rank=1, score=0.4),
@@ -122,7 +123,7 @@ def test_deduplicate_leaves_one_block_a_key(found: tuple[PathHits, ...], widths:
     blocks = process(found, widths).blocks
     assert len(set(keys(blocks))) == len(blocks)
     for block in blocks:
-        assert block.hit_reasons[0] == block.candidate.reason
+        assert block.hit_reasons[0].score == block.score
         assert list(block.hit_reasons) == sorted(block.hit_reasons, key=lambda r: (-r.score, r.query, r.rank))
 
 
@@ -133,7 +134,10 @@ def test_deduplicate_is_not_changed_by_a_path_that_repeats_another(
     """A query asked twice changes nothing but the reasons: no order, no cap, no cut."""
     again = PathHits(query=len(found), hits=found[0].hits)
     once, twice = process(found, widths), process((*found, again), widths)
-    assert [block.candidate for block in twice.blocks] == [block.candidate for block in once.blocks]
+    assert [replace(block, hit_reasons=()) for block in twice.blocks] == [
+        replace(block, hit_reasons=()) for block in once.blocks
+    ]
+    assert [block.hit_reasons[0] for block in twice.blocks] == [block.hit_reasons[0] for block in once.blocks]
 
 
 # Cap
@@ -165,7 +169,7 @@ def test_cap_comes_before_the_cut() -> None:
 def test_cap_is_never_exceeded(found: tuple[PathHits, ...], widths: Limits) -> None:
     """No known document has more blocks than the cap."""
     blocks = process(found, widths).blocks
-    documents = Counter(block.candidate.doc_id for block in blocks if block.candidate.doc_id is not None)
+    documents = Counter(block.doc_id for block in blocks if block.doc_id is not None)
     assert all(count <= widths.max_chunks_per_document for count in documents.values())
 
 
@@ -176,12 +180,12 @@ def test_cap_takes_out_only_what_has_enough_betters(found: tuple[PathHits, ...],
     processed = process(found, wide)
     full = {
         doc
-        for doc, count in Counter(block.candidate.doc_id for block in processed.blocks).items()
+        for doc, count in Counter(block.doc_id for block in processed.blocks).items()
         if doc is not None and count == wide.max_chunks_per_document
     }
     uncapped = process(found, limits(return_n=1_000, max_chunks_per_document=1_000)).blocks
-    lost = [block for block in uncapped if block not in processed.blocks]
-    assert {block.candidate.doc_id for block in lost} <= full
+    lost = [block for block in uncapped if block.document_id not in keys(processed.blocks)]
+    assert {block.doc_id for block in lost} <= full
 
 
 # Cut
@@ -216,9 +220,10 @@ def test_cut_to_fewer_is_a_prefix(found: tuple[PathHits, ...], widths: Limits, d
 
 def test_process_of_nothing_is_nothing() -> None:
     """No path and no hit give no block."""
-    nothing = Processed(blocks=(), dropped=(), retrieved=0)
+    nothing = Processed(blocks=(), rejected=[], duplicates=[], over_document_cap=[], over_return_n=[])
     assert process([], limits()) == nothing
     assert process([path(), path(query=1)], limits()) == nothing
+    assert nothing.retrieved == 0
 
 
 @given(found=ANY_PATHS, widths=ANY_LIMITS)
@@ -226,7 +231,7 @@ def test_process_accounts_for_every_hit(found: tuple[PathHits, ...], widths: Lim
     """Every hit is a block's or was dropped, once."""
     processed = process(found, widths)
     went_in = [(one.query, rank) for one in found for rank in range(1, len(one.hits) + 1)]
-    came_out = [(block.candidate.reason.query, block.candidate.reason.rank) for block in processed.blocks]
+    came_out = [(block.hit_reasons[0].query, block.hit_reasons[0].rank) for block in processed.blocks]
     came_out += [(drop.query, drop.rank) for drop in processed.dropped]
     assert sorted(came_out) == went_in
     assert processed.retrieved == len(went_in)
@@ -238,7 +243,7 @@ def test_process_accounts_for_every_reason(found: tuple[PathHits, ...], widths: 
     processed = process(found, widths)
     merged = Counter(drop.merged_into for drop in processed.dropped if drop.reason == "duplicate")
     for block in processed.blocks:
-        assert len(block.hit_reasons) == 1 + merged[block.candidate.evidence_key]
+        assert len(block.hit_reasons) == 1 + merged[block.document_id]
     assert all((drop.merged_into is not None) == (drop.reason == "duplicate") for drop in processed.dropped)
 
 
@@ -246,10 +251,10 @@ def test_process_accounts_for_every_reason(found: tuple[PathHits, ...], widths: 
 def test_process_is_idempotent(found: tuple[PathHits, ...], widths: Limits) -> None:
     """The hits of the blocks, processed again, are the same blocks."""
     first = process(found, widths).blocks
-    reasons = [block.candidate.reason for block in first]
+    reasons = [block.hit_reasons[0] for block in first]
     hits = {(one.query, rank): of for one in found for rank, of in enumerate(one.hits, start=1)}
     again = process([path(*(hits[reason.query, reason.rank] for reason in reasons))], widths)
     assert again.dropped == ()
     assert keys(again.blocks) == keys(first)
-    assert [block.candidate.content for block in again.blocks] == [block.candidate.content for block in first]
-    assert [block.candidate.reason.score for block in again.blocks] == [reason.score for reason in reasons]
+    assert [block.content for block in again.blocks] == [block.content for block in first]
+    assert [block.score for block in again.blocks] == [reason.score for reason in reasons]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model import Block, Budget, Evidence, HitReason
+from pipeline.model import Budget, Dropped, Evidence, HitReason
 from pipeline.processor import process
 from pipeline.projector import Projected, project, shorten
 from tests import strategies
@@ -29,7 +28,7 @@ ANY_BLOCKS = st.builds(
 """The blocks of any hits, now and then with the first of them once more."""
 
 
-def blocks_of(*contents: str) -> list[Block]:
+def blocks_of(*contents: str) -> list[Evidence]:
     """Gives blocks of different chunks."""
     return [block(hit("docA", chunk, content=content)) for chunk, content in enumerate(contents)]
 
@@ -66,7 +65,9 @@ def test_project_drops_a_second_block_of_one_key() -> None:
     first, second = block(hit("docA", 0, content="new")), block(hit("docA", 0, content="old"), rank=2)
     projected = project([first, second], budget())
     assert contents(projected.evidence) == ["new"]
-    assert projected.dropped == (second.candidate.drop("duplicate", merged_into="docA#chunk-0"),)
+    assert projected.dropped == (
+        Dropped(document_id="docA#chunk-0", reason="duplicate", query=0, rank=2, merged_into="docA#chunk-0"),
+    )
 
 
 def test_project_counts_a_second_block_of_a_key_over_budget_as_duplicate() -> None:
@@ -80,7 +81,7 @@ def test_project_counts_a_second_block_of_a_key_over_budget_as_duplicate() -> No
 
 def test_project_of_nothing_is_nothing() -> None:
     """No blocks, no evidence."""
-    assert project([], budget()) == Projected(evidence=(), dropped=())
+    assert project([], budget()) == Projected(evidence=(), duplicates=[], over_budget=[])
 
 
 # Budgets
@@ -142,7 +143,7 @@ def test_budget_counts_code_points() -> None:
 
 
 @given(blocks=ANY_BLOCKS, allowed=ANY_BUDGET)
-def test_budgets_are_never_exceeded(blocks: tuple[Block, ...], allowed: Budget) -> None:
+def test_budgets_are_never_exceeded(blocks: tuple[Evidence, ...], allowed: Budget) -> None:
     """Neither the items, nor the length of one, nor the sum of all."""
     evidence = project(blocks, allowed).evidence
     lengths = [len(item.content) for item in evidence]
@@ -152,9 +153,9 @@ def test_budgets_are_never_exceeded(blocks: tuple[Block, ...], allowed: Budget) 
 
 
 @given(blocks=ANY_BLOCKS, allowed=ANY_BUDGET)
-def test_project_shows_pieces_of_the_contents(blocks: tuple[Block, ...], allowed: Budget) -> None:
+def test_project_shows_pieces_of_the_contents(blocks: tuple[Evidence, ...], allowed: Budget) -> None:
     """What is shown is the content or its beginning, never blank, and marked where it is not all."""
-    whole = {one.candidate.evidence_key: one.candidate.content for one in reversed(blocks)}
+    whole = {one.document_id: one.content for one in reversed(blocks)}
     for item in project(blocks, allowed).evidence:
         content = whole[item.document_id]
         assert item.content.strip()
@@ -163,17 +164,17 @@ def test_project_shows_pieces_of_the_contents(blocks: tuple[Block, ...], allowed
 
 
 @given(blocks=ANY_BLOCKS, allowed=ANY_BUDGET)
-def test_project_never_hides_the_best_block(blocks: tuple[Block, ...], allowed: Budget) -> None:
+def test_project_never_hides_the_best_block(blocks: tuple[Evidence, ...], allowed: Budget) -> None:
     """However narrow the budget, the first block is shown where there is one."""
     first = [item.document_id for item in project(blocks, allowed).evidence[:1]]
-    assert first == [one.candidate.evidence_key for one in blocks[:1]]
+    assert first == [one.document_id for one in blocks[:1]]
 
 
 @given(blocks=ANY_BLOCKS, allowed=ANY_BUDGET)
-def test_project_accounts_for_every_block(blocks: tuple[Block, ...], allowed: Budget) -> None:
+def test_project_accounts_for_every_block(blocks: tuple[Evidence, ...], allowed: Budget) -> None:
     """Every block is shown or was dropped; ranks count from 1, and the blocks' order stands."""
     projected = project(blocks, allowed)
-    keys = [one.candidate.evidence_key for one in blocks]
+    keys = [one.document_id for one in blocks]
     shown = [item.document_id for item in projected.evidence]
     assert sorted(keys) == sorted([*shown, *(drop.document_id for drop in projected.dropped)])
     assert [item.rank for item in projected.evidence] == list(range(1, len(shown) + 1))
@@ -182,7 +183,7 @@ def test_project_accounts_for_every_block(blocks: tuple[Block, ...], allowed: Bu
 
 @given(blocks=ANY_BLOCKS, allowed=ANY_BUDGET, data=st.data())
 def test_project_of_fewer_blocks_is_a_prefix(
-    blocks: tuple[Block, ...], allowed: Budget, data: st.DataObject
+    blocks: tuple[Evidence, ...], allowed: Budget, data: st.DataObject
 ) -> None:
     """The evidence of the first blocks is the first evidence of all blocks."""
     fewer = data.draw(st.integers(min_value=0, max_value=len(blocks)))
@@ -191,20 +192,12 @@ def test_project_of_fewer_blocks_is_a_prefix(
 
 
 @given(blocks=ANY_BLOCKS, allowed=ANY_BUDGET)
-def test_project_is_idempotent(blocks: tuple[Block, ...], allowed: Budget) -> None:
+def test_project_is_idempotent(blocks: tuple[Evidence, ...], allowed: Budget) -> None:
     """Evidence, projected again, is the same, and nothing more is shortened or dropped."""
     first = project(blocks, allowed)
-    by_key = {one.candidate.evidence_key: one for one in reversed(blocks)}
-    shown = [
-        replace(
-            by_key[item.document_id],
-            candidate=replace(by_key[item.document_id].candidate, content=item.content),
-        )
-        for item in first.evidence
-    ]
-    again = project(shown, allowed)
+    again = project(first.evidence, allowed)
     assert again.dropped == ()
-    assert again.evidence == tuple(replace(item, truncated=False) for item in first.evidence)
+    assert again.evidence == first.evidence
 
 
 # Shortening

@@ -29,7 +29,6 @@ from tests.builders import (
     answering,
     block,
     budget,
-    candidate,
     hit,
     hit_with,
     limits,
@@ -219,7 +218,7 @@ def test_the_projector_never_drops_a_chunk_because_its_source_matches() -> None:
 def test_the_projectors_document_id_is_the_evidence_key(found: SearchHit) -> None:
     """The projector's `document_id` is the evidence key."""
     [item] = project([block(found)], budget()).evidence
-    assert item.document_id == candidate(found).evidence_key
+    assert item.document_id == block(found).document_id
 
 
 # Ports
@@ -320,7 +319,7 @@ def test_the_best_hit_may_be_longer_than_the_whole_budget() -> None:
         [item] = project([best], budget(max_total_chars=total, min_chars_per_item=200)).evidence
         assert item.truncated
         assert 1 <= len(item.content) <= total
-        assert best.candidate.content.startswith(item.content)
+        assert best.content.startswith(item.content)
 
 
 def test_asking_for_fewer_results_must_not_reorder_them() -> None:
