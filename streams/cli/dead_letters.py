@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import orjson
 
+from streams.printable import printable
+
 if TYPE_CHECKING:
     from streams.redrive import DeadLetter, DeadLetterFilter
 
@@ -99,7 +101,7 @@ def _text_line(letter: DeadLetter) -> str:
     again = "retryable" if letter.retryable else "final"
     message = letter.errors.get("exception.message", "")
     request_id = (letter.request_id or "-")[:MAX_SHOWN_ID_CHARS]
-    return _printable(f"{letter.place}  {request_id}  {letter.reason}  {again}  {message}")
+    return printable(f"{letter.place}  {request_id}  {letter.reason}  {again}  {message}")
 
 
 def _json_line(letter: DeadLetter) -> str:
@@ -112,7 +114,7 @@ def _whole(letter: DeadLetter) -> str:
     lines = [letter.place, f"  key: {_readable(letter.record.key)}"]
     lines += [f"  header {name}: {_readable(value)}" for name, value in letter.headers]
     lines += [f"  error {name}: {value}" for name, value in letter.errors.items()]
-    return "\n".join(map(_printable, [*lines, f"  value: {_readable(letter.record.value)}"]))
+    return "\n".join(map(printable, [*lines, f"  value: {_readable(letter.record.value)}"]))
 
 
 def _readable(value: bytes | None) -> str:
@@ -123,11 +125,3 @@ def _readable(value: bytes | None) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return repr(value)
-
-
-def _printable(text: str) -> str:
-    """Escapes what would act on the terminal, or begin a line, instead of being seen."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )

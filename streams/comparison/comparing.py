@@ -10,7 +10,7 @@ from pathlib import Path
 
 from streams.comparison.differences import Difference, difference
 from streams.comparison.documents import DocumentTally, GoneDocuments
-from streams.comparison.reading import request_id_of, result_digest, side_of
+from streams.comparison.reading import result_digest, side_of
 from streams.comparison.relevance import Judgements, Relevance, RelevanceTally
 from streams.comparison.sides import as_published
 from streams.comparison.store import FileCounts, SideStore, Which
@@ -140,7 +140,7 @@ def _read(which: Which, file: Path, sides: SideStore, listener: Listener) -> Non
     for number, _, recording in read_recordings(file, progress=progress, keep_going=listener.unreadable):
         # Nothing is lost where the result is the base's to the byte, so nobody needs to know why.
         explain = which == "candidate" and result_digest(recording) != sides.digest(
-            "base", request_id_of(recording)
+            "base", recording.request_id
         )
         try:
             sides.put(which, side_of(recording, explain=explain))

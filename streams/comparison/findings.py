@@ -57,10 +57,12 @@ def _coverage(comparison: Comparison) -> Iterator[str]:
 
 def _repeats(name: str, counts: FileCounts) -> Iterator[str]:
     if counts.repeated:
-        yield f"{_recordings(counts.repeated)} of the {name} repeat another with the same result."
+        verb = "repeats" if counts.repeated == 1 else "repeat"
+        yield f"{_recordings(counts.repeated)} of the {name} {verb} another with the same result."
     if counts.replaced:
+        verb = "repeats" if counts.replaced == 1 else "repeat"
         yield (
-            f"{_recordings(counts.replaced)} of the {name} repeat a request with another result, the last one"
+            f"{_recordings(counts.replaced)} of the {name} {verb} a request with another result, the last one"
             f" counts: {_some(counts.replaced_ids, counts.replaced)}."
         )
 

@@ -20,11 +20,6 @@ def result_digest(recording: Recording) -> bytes:
     return blake2b(_bytes(recording.result), digest_size=16).digest()
 
 
-def request_id_of(recording: Recording) -> str:
-    """Gives the id by which recordings are joined."""
-    return as_published(recording.request_id)
-
-
 def side_of(recording: Recording, *, explain: bool) -> Side:
     """Gives what of a recording is compared.
 
@@ -38,7 +33,7 @@ def side_of(recording: Recording, *, explain: bool) -> Side:
     result = None if recording.result is None else _result(recording.result)
     texts = texts_of(recording.answers)
     return Side(
-        request_id=request_id_of(recording),
+        request_id=recording.request_id,
         queries=_queries(recording),
         status=None if result is None else result.status,
         error=None if result is None or result.error is None else result.error.code,

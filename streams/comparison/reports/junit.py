@@ -9,7 +9,7 @@ from junitparser import Failure, JUnitXml, TestCase, TestSuite
 
 from streams.comparison.comparing import Comparison
 from streams.comparison.findings import findings
-from streams.comparison.reports.terminal import share, why
+from streams.comparison.reports.words import share, why
 from streams.comparison.thresholds import Check
 
 MAX_NAMED_REQUESTS = 20

@@ -15,7 +15,7 @@ from streams.comparison.differences import Difference
 from streams.comparison.findings import WHY, findings
 from streams.comparison.reports.cards import cards
 from streams.comparison.reports.charts import HEIGHT, WIDTH, bars
-from streams.comparison.reports.terminal import share, why
+from streams.comparison.reports.words import share, why
 from streams.comparison.thresholds import Check
 
 _FOLDER = "templates"

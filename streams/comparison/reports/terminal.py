@@ -10,10 +10,12 @@ from rich.text import Text
 
 from streams.comparison.comparing import Comparison
 from streams.comparison.differences import Difference
-from streams.comparison.findings import WHY, findings
+from streams.comparison.findings import findings
 from streams.comparison.relevance import Relevance
+from streams.comparison.reports.words import share, why
 from streams.comparison.summary import MeanOverlap
 from streams.comparison.thresholds import Check
+from streams.printable import printable
 
 MAX_SHOWN_REQUESTS = 10
 MAX_ID_CHARS = 40
@@ -23,7 +25,7 @@ def print_comparison(comparison: Comparison, checks: Sequence[Check], console: C
     """Prints what was found, the overlaps, the worst requests and the checks."""
     console = console or Console()
     totals = comparison.totals
-    console.print(Text(f"{comparison.base} → {comparison.candidate}", style="bold"))
+    console.print(Text(printable(f"{comparison.base} → {comparison.candidate}"), style="bold"))
     console.print(
         f"{totals.requests:,} requests in both, {totals.compared:,} compared:"
         f" {totals.changes['identical']:,} identical, {totals.changes['reordered']:,} reordered,"
@@ -36,18 +38,11 @@ def print_comparison(comparison: Comparison, checks: Sequence[Check], console: C
     if comparison.relevance is not None and comparison.relevance.measures:
         console.print(_relevance(comparison.relevance))
     for finding in findings(comparison):
-        console.print(Text(f"• {finding}"))
+        console.print(Text(f"• {printable(finding)}"))
     if comparison.worst:
         console.print(_worst(comparison.worst))
     for one in checks:
         console.print(_check(one))
-
-
-def share(value: float | None) -> str:
-    """Gives a share to four digits, `-` where there is none; one that is not whole does not look so."""
-    if value is None:
-        return "-"
-    return f"{min(value, 0.9999) if value < 1.0 else value:.4f}"
 
 
 def _table(*columns: str) -> Table:
@@ -94,7 +89,7 @@ def _worst(worst: Sequence[Difference]) -> Table:
     for difference in worst[:MAX_SHOWN_REQUESTS]:
         overlap = difference.chunks
         table.add_row(
-            Text(_short(difference.base.request_id)),
+            Text(_short(printable(difference.base.request_id))),
             difference.change,
             share(None if overlap is None else overlap.jaccard),
             share(None if overlap is None else overlap.rbo),
@@ -103,16 +98,6 @@ def _worst(worst: Sequence[Difference]) -> Table:
             Text(why(difference)),
         )
     return table
-
-
-def why(difference: Difference) -> str:
-    """Says in a few words what became of a request."""
-    base, candidate = difference.base, difference.candidate
-    if difference.status_changed:
-        error = f" ({candidate.error})" if candidate.error else ""
-        return f"{base.status or 'none'} → {candidate.status or 'none'}{error}"
-    reasons = dict.fromkeys(WHY[lost.reason] for lost in difference.lost)
-    return "; ".join(reasons)
 
 
 def _short(request_id: str) -> str:
