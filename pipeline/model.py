@@ -161,7 +161,16 @@ class Evidence:
 class Ledger:
     """What became of every hit.
 
-    It balances: `retrieved` is the sum of all the others, and `projected` is the number of evidence items.
+    It balances: `retrieved` is the sum of all the others.
+
+    Attributes:
+        retrieved: Hits of all the queries together.
+        rejected: Hits without content or without a score.
+        duplicates: Hits of a chunk that a better hit has brought already.
+        over_document_cap: Chunks beyond `max_chunks_per_document`.
+        over_return_n: Chunks beyond `return_n`.
+        over_budget: Chunks for which the budget had no room.
+        projected: Evidence items.
     """
 
     retrieved: int = 0

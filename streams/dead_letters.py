@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias
 
 from pipeline.errors import LookupStageError, SearchError
-from streams.records import ConsumedRecord, ProducedRecord
+from streams.records import ConsumedRecord, Headers, ProducedRecord
 
 Stage: TypeAlias = Literal["decode", "validate", "search", "publish"]
 
@@ -70,29 +70,67 @@ class DeadLetterLimit:
         self._times.append(now_s)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorHeaders:
+    """What the headers of a dead letter say that come behind the request's own.
+
+    Their names have dots for `_` and begin with `lookup.errors.`; their values are UTF-8 text.
+
+    Attributes:
+        topic: Topic that the request was read from.
+        partition: Its partition there.
+        offset: Its offset there.
+        timestamp: Its time, in milliseconds since the epoch.
+        stage: Where it went wrong.
+        retryable: Whether sending it again may help.
+        exception_class_name: Class of the error.
+        exception_message: The error and what caused it, one line of at most 500 characters.
+        attempts: How often the search was tried, at least 1.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    stage: Stage
+    retryable: bool
+    exception_class_name: str
+    exception_message: str
+    attempts: int
+
+    def as_headers(self) -> Headers:
+        """Gives the headers in the order above."""
+        return tuple(
+            (error_header(field.name), _text(getattr(self, field.name)).encode("utf-8", "replace"))
+            for field in fields(self)
+        )
+
+
+def error_header(field: str) -> str:
+    """Gives the header of one of the fields: `exception_message` is `lookup.errors.exception.message`."""
+    return ERROR_HEADER_PREFIX + field.replace("_", ".")
+
+
 def dead_letter_record(request: ConsumedRecord, failure: Failure, *, topic: str) -> ProducedRecord:
     """Turns a request into its dead letter: key, value and headers untouched, then the error's headers."""
-    error_headers = {
-        "topic": request.topic,
-        "partition": request.partition,
-        "offset": request.offset,
-        "timestamp": request.timestamp_ms,
-        "stage": failure.stage,
-        "retryable": str(failure.retryable).lower(),
-        "exception.class.name": type(failure.error).__name__,
-        "exception.message": describe(failure.error),
-        "attempts": failure.attempts,
-    }
-    return ProducedRecord(
-        topic=topic,
-        key=request.key,
-        value=request.value,
-        headers=request.headers
-        + tuple(
-            (f"{ERROR_HEADER_PREFIX}{name}", str(value).encode("utf-8", "replace"))
-            for name, value in error_headers.items()
-        ),
+    error = ErrorHeaders(
+        topic=request.topic,
+        partition=request.partition,
+        offset=request.offset,
+        timestamp=request.timestamp_ms,
+        stage=failure.stage,
+        retryable=failure.retryable,
+        exception_class_name=type(failure.error).__name__,
+        exception_message=describe(failure.error),
+        attempts=failure.attempts,
     )
+    return ProducedRecord(
+        topic=topic, key=request.key, value=request.value, headers=request.headers + error.as_headers()
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def describe(error: BaseException) -> str:

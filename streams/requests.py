@@ -21,6 +21,7 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    WithJsonSchema,
 )
 
 MAX_REQUEST_ID_CHARS = 200
@@ -32,8 +33,24 @@ MAX_DIMENSION = 32_768
 MAX_FILTER_VALUES = 1_000
 MAX_SHOWN_CHARS = 80
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+# Patterns are written so that every engine reads them alike: no classes that some take for ASCII alone.
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = "[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?"
+RFC3339_PATTERN = f"{_DATE}[Tt ]{_TIME}([Zz]|[+-][0-9]{{2}}:[0-9]{{2}})"
+NOT_BLANK_PATTERN = r"[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""Finds a character that is not white space."""
+
+FILTER_FIELD_PATTERN = r"^[^\x00-,/:-@\[-^`{-\x7f]*$"
+"""Of ASCII only letters, digits, `_`, `-` and `.`; what other characters are letters it cannot say."""
+
+_SCALARS = ["string", "number", "boolean"]
+_RFC3339 = re.compile(RFC3339_PATTERN)
 _FILTER_FIELD = re.compile(r"[\w.\-]{1,200}")
+
+
+def whole(pattern: str) -> str:
+    """Gives a pattern that a whole text must match, also where `$` matches before a last line's end."""
+    return f"^{pattern}$(?!\\n)"
 
 
 def _not_blank(text: str) -> str:
@@ -72,9 +89,16 @@ def _filter(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+NotBlank: TypeAlias = Annotated[
+    StrictStr,
+    Field(min_length=1, json_schema_extra={"pattern": NOT_BLANK_PATTERN}),
+    AfterValidator(_not_blank),
+]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
 Query: TypeAlias = Annotated[
-    StrictStr, Field(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(_not_blank)
+    StrictStr,
+    Field(min_length=1, max_length=MAX_QUERY_CHARS, json_schema_extra={"pattern": NOT_BLANK_PATTERN}),
+    AfterValidator(_not_blank),
 ]
 # Of a vector the first wrong number is named: naming a million would hold up everybody's requests.
 Embedding: TypeAlias = Annotated[
@@ -82,8 +106,38 @@ Embedding: TypeAlias = Annotated[
 ]
 
 
+Conditions: TypeAlias = Annotated[
+    dict[str, Any],
+    AfterValidator(_filter),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "propertyNames": {"minLength": 1, "maxLength": 200, "pattern": FILTER_FIELD_PATTERN},
+            "maxProperties": MAX_FILTER_VALUES,
+            "additionalProperties": {
+                "type": [*_SCALARS, "array"],
+                "items": {"type": _SCALARS},
+                "minItems": 1,
+                "maxItems": MAX_FILTER_VALUES,
+            },
+        }
+    ),
+]
+Moment: TypeAlias = Annotated[
+    AwareDatetime,
+    BeforeValidator(_rfc3339),
+    WithJsonSchema({"type": "string", "format": "date-time", "pattern": whole(RFC3339_PATTERN)}),
+]
+
+
 class RequestedBudget(BaseModel):
-    """A budget narrower than the configured one."""
+    """A budget that narrows the configured one: of each figure the smaller holds.
+
+    Attributes:
+        max_items: Most evidence items.
+        max_chars_per_item: Longest content of one item, in Unicode code points.
+        max_total_chars: Longest sum of all contents, in Unicode code points.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -93,7 +147,29 @@ class RequestedBudget(BaseModel):
 
 
 class LookupRequest(BaseModel):
-    """A question to the knowledge base, as agents send it. Unknown fields are ignored."""
+    """A question to the knowledge base, as agents send it.
+
+    Unknown fields are ignored, and null counts as absent.
+
+    Attributes:
+        request_id: Whom the result is for: 1 to 200 characters. The header `ce_id` of a CloudEvent in binary
+            mode stands in for it where it is absent.
+        query: What to look up. Either this or `queries` must be given.
+        queries: Several texts to look up at once, each one path of the search.
+        vector: Embedding of a single query, of the collection's dimension.
+        vectors: Embeddings, one for each query.
+        retrieve_k: Recall width: most hits of each query.
+        return_n: Return width: most evidence blocks, not more than `retrieve_k`.
+        max_chunks_per_document: Most evidence blocks of one document.
+        filter: Metadata fields, each with a value that it must equal or a list of such values; all must hold.
+            `"5"` is not `5`, and `true` is not `1`.
+        tenant: Whose documents are searched; required where tenants are kept apart.
+        budget: How much evidence there may be.
+        expires_at: RFC 3339 time with an offset, after which the result is `expired`. The header
+            `ce_expirytime` of a CloudEvent in binary mode stands in for it where it is absent.
+        explain: Whether the result says of every hit that is not in the evidence why it is not.
+        hints: Any JSON of at most 16 KiB; echoed in the result, never evidence.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
@@ -105,10 +181,10 @@ class LookupRequest(BaseModel):
     retrieve_k: Count | None = None
     return_n: Count | None = None
     max_chunks_per_document: Count | None = None
-    filter: Annotated[dict[str, Any], AfterValidator(_filter)] | None = None
-    tenant: Annotated[StrictStr, Field(min_length=1), AfterValidator(_not_blank)] | None = None
+    filter: Conditions | None = None
+    tenant: NotBlank | None = None
     budget: RequestedBudget | None = None
-    expires_at: Annotated[AwareDatetime, BeforeValidator(_rfc3339)] | None = None
+    expires_at: Moment | None = None
     explain: StrictBool | None = None
     hints: Annotated[Any, AfterValidator(_small)] = None
 

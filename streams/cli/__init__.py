@@ -18,6 +18,7 @@ from pipeline.errors import ConfigurationError, LookupStageError
 from streams.cli.ask import ask
 from streams.cli.compare import compare
 from streams.cli.config import config
+from streams.cli.contract import contract
 from streams.cli.dead_letters import dead_letters
 from streams.cli.demo import demo
 from streams.cli.index import index
@@ -47,7 +48,7 @@ def cli(context: click.Context, config_file: Path | None) -> None:
     context.obj = config_file
 
 
-for command in (demo, worker, topics, index, ask, dead_letters, compare, config):
+for command in (demo, worker, topics, index, ask, dead_letters, compare, contract, config):
     cli.add_command(command)
 
 

@@ -20,6 +20,7 @@ from typing import Any, Self
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from tests.support.contract import check_result
 from tests.support.topics import StoredRecord, create_topics, stored
 
 READY = '"worker_ready"'
@@ -266,7 +267,7 @@ class ResultLog:
 
 @asynccontextmanager
 async def reading_results(topics: StageTopics, partitions: int = 4) -> AsyncIterator[ResultLog]:
-    """Reads the results topic for as long as the block goes on."""
+    """Reads the results topic for as long as the block goes on; what is there must be in the contract."""
     log = ResultLog()
     reading = asyncio.create_task(log.read(topics, partitions))
     try:
@@ -274,3 +275,6 @@ async def reading_results(topics: StageTopics, partitions: int = 4) -> AsyncIter
     finally:
         reading.cancel()
         await asyncio.wait([reading])
+    for records in log.by_request.values():
+        for record in records:
+            check_result(record.value, record.headers)

@@ -34,6 +34,7 @@ from tests.builders import (
     limits,
     raising,
 )
+from tests.support.contract import check_result
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 LONG_S = 60.0
@@ -91,6 +92,7 @@ def result(answer: Answer) -> dict[str, Any]:
     """Gives the result as an agent reads it, and checks that the answer says the same of itself."""
     assert answer.result is not None
     assert answer.result.value is not None
+    check_result(answer.result.value, answer.result.headers)
     body: dict[str, Any] = json.loads(answer.result.value)
     assert answer.result.topic == "the.results"
     assert (answer.request_id, answer.status) == (body["request_id"], body["status"])

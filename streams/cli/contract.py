@@ -1,0 +1,40 @@
+"""`lookup-stage contract`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import orjson
+
+
+@click.command(epilog="Example: lookup-stage contract --out contract/")
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write the files to; made where it is missing.",
+)
+@click.pass_obj
+def contract(config_file: Path | None, *, folder: Path | None) -> None:
+    """Writes what agents can rely on as JSON Schemas and AsyncAPI.
+
+    Without --out, prints the AsyncAPI 3.0 document, which holds the schemas as well. Names of topics and
+    bounds of a request's widths are those of the settings.
+    """
+    from pipeline.errors import LookupStageError
+    from streams import configuration
+    from streams.contract.files import contract_files
+
+    settings = configuration.load(config_file)
+    files = contract_files(settings.kafka, settings.rag)
+    if folder is None:
+        click.echo(orjson.dumps(files["asyncapi.json"], option=orjson.OPT_INDENT_2))
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+            click.echo(folder / name)
+    except OSError as error:
+        raise LookupStageError(f"--out {folder}: cannot be written: {error}") from error

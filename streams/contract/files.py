@@ -1,0 +1,25 @@
+"""The files of the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streams.contract.asyncapi import asyncapi_document
+from streams.contract.schemas import (
+    dead_letter_headers_schema,
+    recording_schema,
+    request_schema,
+    result_schema,
+)
+from streams.settings import KafkaSettings, RagSettings
+
+
+def contract_files(kafka: KafkaSettings, rag: RagSettings) -> dict[str, dict[str, Any]]:
+    """Gives the contract of a stage with these settings: file names and JSON objects."""
+    return {
+        "asyncapi.json": asyncapi_document(kafka, rag),
+        "lookup-request.schema.json": request_schema(rag),
+        "lookup-result.schema.json": result_schema(),
+        "dead-letter-headers.schema.json": dead_letter_headers_schema(),
+        "recording.schema.json": recording_schema(),
+    }

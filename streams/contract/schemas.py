@@ -1,0 +1,194 @@
+"""The JSON Schemas (draft 2020-12) of everything that agents and operators see on the topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+from streams.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID
+from streams.contract.recording_line import RecordingLine
+from streams.contract.wire_types import DIALECT, Schema, descriptions, schema_of
+from streams.dead_letters import ErrorHeaders, error_header
+from streams.recordings.recording import VERSION
+from streams.requests import MAX_QUERIES, MAX_REQUEST_ID_CHARS, RFC3339_PATTERN, LookupRequest, whole
+from streams.results import COPIED_HEADERS, HEADER_REQUEST_ID, HEADER_STATUS, LookupResult, ResultStatus
+from streams.settings import RagSettings
+
+LEFT_TO_THE_STAGE = (
+    "request_id: required, unless the header ce_id stands in for it",
+    "vector, vectors: the collection's dimension",
+    "return_n: not more than the request's own retrieve_k",
+    "expires_at: a day, hour, minute and offset that exist, and whether it is past",
+    "filter: at most 1,000 values in all its lists together; names with letters beyond ASCII",
+    "hints: at most 16 KiB",
+    "integers: written without a decimal point, and of at most 64 bits; numbers: in the range of doubles",
+    "text: no lone surrogates; the whole: nested less deep than JSON parsers go",
+)
+"""What the stage asks of a request beyond what its schema can say."""
+
+_WIDTHS = ("retrieve_k", "return_n", "max_chunks_per_document")
+_NULL: Schema = {"type": "null"}
+_DIGITS: Schema = {"type": "string", "pattern": "^-?[0-9]+$"}
+
+
+def request_schema(rag: RagSettings) -> Schema:
+    """Gives the schema of requests: it takes whatever a stage with these settings takes.
+
+    What else the stage refuses is in `LEFT_TO_THE_STAGE`.
+    """
+    schema = schema_of(LookupRequest, mode="validation")
+    for name in _WIDTHS:
+        schema["properties"][name]["anyOf"][0]["maximum"] = rag.max_retrieve_k
+    schema["allOf"] = [_one_of_query_and_queries(), *_one_vector_for_each_query(), _default_recall(rag)]
+    if rag.tenant_field is not None:
+        schema["required"].append("tenant")
+        schema["properties"]["tenant"]["anyOf"].remove(_NULL)
+    return schema
+
+
+def result_schema() -> Schema:
+    """Gives the schema of results."""
+    schema = schema_of(LookupResult, mode="serialization")
+    schema["required"].remove("dropped")
+    schema["properties"]["dropped"]["anyOf"].remove(_NULL)
+    schema["allOf"] = [
+        {"if": _holds("status", {"const": status}), "then": {"properties": rules}}
+        for status, rules in _STATUS_RULES.items()
+    ]
+    return schema
+
+
+def request_headers_schema() -> Schema:
+    """Gives the schema of the headers of requests that mean something, their values as text."""
+    return _object(
+        "LookupRequestHeaders",
+        "Headers of a request that mean something; others are kept in its dead letter.",
+        {
+            HEADER_ID: {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MAX_REQUEST_ID_CHARS,
+                "description": "CloudEvents' id: stands in for request_id where the value has none.",
+            },
+            HEADER_EXPIRY_TIME: {
+                "type": "string",
+                "format": "date-time",
+                "pattern": whole(RFC3339_PATTERN),
+                "description": "CloudEvents' expiry time: stands in for expires_at where the value has none.",
+            },
+            **_copied_headers(),
+        },
+        required=(),
+    )
+
+
+def result_headers_schema() -> Schema:
+    """Gives the schema of the headers of results, their values as text."""
+    own: dict[str, Schema] = {
+        "content-type": {"const": "application/json"},
+        HEADER_REQUEST_ID: {"type": "string", "description": "The request's id."},
+        HEADER_STATUS: {"enum": list(get_args(ResultStatus)), "description": "The result's status."},
+    }
+    return _object("LookupResultHeaders", "Headers of a result.", own | _copied_headers(), required=own)
+
+
+def dead_letter_headers_schema() -> Schema:
+    """Gives the schema of the headers that a dead letter has behind the request's own, values as text."""
+    summary, about = descriptions(ErrorHeaders)
+    types = get_type_hints(ErrorHeaders)
+    properties = {
+        error_header(field.name): _as_text(types[field.name]) | {"description": about[field.name]}
+        for field in fields(ErrorHeaders)
+    }
+    return _object("DeadLetterHeaders", summary, properties, required=properties)
+
+
+def recording_schema() -> Schema:
+    """Gives the schema of recordings."""
+    schema = schema_of(RecordingLine, mode="serialization") | {"title": "Recording"}
+    schema["properties"]["v"]["const"] = VERSION
+    schema["properties"]["exact"] = {
+        "const": True,
+        "description": "There where numbers must be read without turning integers into doubles.",
+    }
+    return schema
+
+
+_NO_EVIDENCE: Schema = {"maxItems": 0}
+_STATUS_RULES: dict[str, dict[str, Schema]] = {
+    "ok": {"evidence": {"minItems": 1}, "error": _NULL},
+    "empty": {"evidence": _NO_EVIDENCE, "error": _NULL},
+    "partial": {"paths": {"minItems": 2}, "error": _NULL},
+    "failed": {"evidence": _NO_EVIDENCE, "error": {"$ref": "#/$defs/Problem"}},
+    "expired": {"evidence": _NO_EVIDENCE, "paths": {"maxItems": 0}, "error": _NULL},
+    "rejected": {"evidence": _NO_EVIDENCE, "limits": _NULL, "error": {"$ref": "#/$defs/Rejection"}},
+}
+"""What a status says of the other fields."""
+
+
+def _one_of_query_and_queries() -> Schema:
+    return {"oneOf": [_holds("query", {"type": "string"}), _holds("queries", {"type": "array"})]}
+
+
+def _one_vector_for_each_query() -> list[Schema]:
+    several = (
+        {
+            "if": _holds("queries", {"type": "array", "minItems": count, "maxItems": count}),
+            "then": {
+                "properties": {"vectors": {"minItems": count, "maxItems": count}}
+                | ({"vector": _NULL} if count > 1 else {})
+            },
+        }
+        for count in range(1, MAX_QUERIES + 1)
+    )
+    return [
+        {
+            "if": _holds("vector", {"type": "array"}),
+            "then": {"properties": {"vectors": _NULL}},
+        },
+        {
+            "if": _holds("query", {"type": "string"}),
+            "then": {"properties": {"vectors": {"maxItems": 1}}},
+        },
+        *several,
+    ]
+
+
+def _default_recall(rag: RagSettings) -> Schema:
+    """Bounds the return width of a request that says nothing of its recall."""
+    return {
+        "if": {"properties": {"retrieve_k": _NULL}},
+        "then": {"properties": {"return_n": {"maximum": rag.limits.retrieve_k}}},
+    }
+
+
+def _holds(name: str, schema: Schema) -> Schema:
+    """Says that a field is there and is like that."""
+    return {"required": [name], "properties": {name: schema}}
+
+
+def _copied_headers() -> dict[str, Schema]:
+    about = "Copied from the request to its result."
+    return {name: {"type": "string", "description": about} for name in sorted(COPIED_HEADERS)}
+
+
+def _as_text(wire_type: Any) -> Schema:
+    """Gives the schema of the text of a value."""
+    if wire_type is bool:
+        return {"enum": ["true", "false"]}
+    if wire_type is int:
+        return dict(_DIGITS)
+    values = get_args(wire_type)
+    return {"enum": list(values)} if values else {"type": "string"}
+
+
+def _object(title: str, about: str, properties: Mapping[str, Schema], *, required: Iterable[str]) -> Schema:
+    return {
+        "$schema": DIALECT,
+        "title": title,
+        "description": about,
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+    }

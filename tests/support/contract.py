@@ -1,0 +1,43 @@
+"""Whether what the stage wrote is what its contract says, and nothing beyond it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+
+from streams.contract.schemas import result_headers_schema, result_schema
+from streams.records import Headers
+
+
+def check_result(value: bytes | None, headers: Headers) -> None:
+    """Fails a test whose result, or a header of it, is not in the contract."""
+    assert value is not None
+    body = json.loads(value)
+    _results().validate(body)
+    text = {name: (content or b"").decode("utf-8", "replace") for name, content in headers}
+    _result_headers().validate(text)
+    assert (text["lookup-request-id"], text["lookup-status"]) == (body["request_id"], body["status"])
+
+
+def closed(schema: Any) -> Any:
+    """Gives a schema that takes no field but those it names; the contract's own let newer stages say more."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: value if name in {"if", "then"} else closed(value) for name, value in schema.items()}
+    is_object = schema.get("type") == "object" and "properties" in schema
+    return inner | {"additionalProperties": False} if is_object else inner
+
+
+@cache
+def _results() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(closed(result_schema()))
+
+
+@cache
+def _result_headers() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(closed(result_headers_schema()))
