@@ -34,22 +34,17 @@ class RecordedPathLine:
 class RecordingLine:
     """One lookup with everything that its result was made of.
 
+    What is not told here is as in `streams.recordings.recording.Recording`.
+
     Attributes:
         v: Version of the format.
-        request: The request as it was sent; where `raw` is there, its id alone.
-        raw: Base64 of the request's bytes where they are JSON for lenient parsers only.
+        raw: Base64 of the request's bytes where they are not a JSON object, or one for lenient parsers only.
         key: Base64 of the request's key.
         headers: Name and base64 of the value of each of the request's headers, in order.
-        captured: Where the request was read.
-        index: What was searched, null where nobody knows.
-        paths: One for each query, in order; none where the result is not made of hits; null where the request
-            alone was recorded.
-        limits: The widths in force.
-        budget: The budget in force.
-        result: The result as it was published, null where the request alone was recorded.
     """
 
     v: int
+    request_id: str
     request: dict[str, Any]
     raw: str | None
     key: str | None

@@ -10,7 +10,7 @@ from streams.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID
 from streams.contract.recording_line import RecordingLine
 from streams.contract.wire_types import DIALECT, Schema, descriptions, schema_of
 from streams.dead_letters import ErrorHeaders, error_header
-from streams.recordings.recording import VERSION
+from streams.recordings.recording import VERSION, Recording
 from streams.requests import MAX_QUERIES, MAX_REQUEST_ID_CHARS, RFC3339_PATTERN, LookupRequest, whole
 from streams.results import COPIED_HEADERS, HEADER_REQUEST_ID, HEADER_STATUS, LookupResult, ResultStatus
 from streams.settings import RagSettings
@@ -106,7 +106,10 @@ def dead_letter_headers_schema() -> Schema:
 
 def recording_schema() -> Schema:
     """Gives the schema of recordings."""
-    schema = schema_of(RecordingLine, mode="serialization") | {"title": "Recording"}
+    summary, about = descriptions(Recording)
+    schema = schema_of(RecordingLine, mode="serialization") | {"title": "Recording", "description": summary}
+    for name, field in schema["properties"].items():
+        field.setdefault("description", about.get(name))
     schema["properties"]["v"]["const"] = VERSION
     schema["properties"]["exact"] = {
         "const": True,

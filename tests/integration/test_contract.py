@@ -34,9 +34,12 @@ def test_document_is_one_of_asyncapi(official: Any) -> None:
     document_schema = jsonschema_rs.validator_for(official)
     document_schema.validate(document)
     assert {server["protocol"] for server in document["servers"].values()} == {"kafka-secure"}
-    wrong_binding = {"requests": {"bindings": {"kafka": {"partitions": "many"}}}}
-    for broken in ({"info": {}}, {"channels": wrong_binding}, {"operations": {"a": {"action": "eat"}}}):
-        assert not document_schema.is_valid(document | broken)
+    for part, broken in (
+        ("info", {}),
+        ("channels", {"requests": {"bindings": {"kafka": {"partitions": "many"}}}}),
+        ("operations", {"answerRequests": {"action": "eat"}}),
+    ):
+        assert not document_schema.is_valid(document | {part: broken})
 
 
 def test_files_are_written_to_the_folder_that_is_named(tmp_path: Path) -> None:

@@ -314,6 +314,7 @@ def test_recordings_are_valid(found: list[Any], whole: bool) -> None:  # noqa: F
     """A line of recordings has the fields of the contract and no others."""
     answers = [PathAnswer(query=path.query, hits=path, error=None) for path in found]
     recording = Recording(
+        request_id="r-1",
         request={"request_id": "r-1", "query": "q"},
         key=b"\xff",
         headers=(("a", b"\x00"), ("a", None)),
@@ -335,6 +336,7 @@ def test_recorded_hits_are_valid(error: Problem | None) -> None:
     """A hit stands there as a port gives it."""
     path = answer(hit("docA", 0), hit(content=None, score=None, row_id=7))
     recording = Recording(
+        request_id="r-1",
         request={"request_id": "r-1"},
         key=None,
         headers=(),
