@@ -111,14 +111,14 @@ def _report(
     from streams.comparison.reports.page import html_page
     from streams.comparison.reports.terminal import print_comparison
 
-    if json is not None:
-        json.close(comparison, checks)
-    else:
-        print_comparison(comparison, checks)
     if junit is not None:
         _write(junit, junit_xml(comparison, checks))
     if html is not None:
         _write(html, html_page(comparison, checks))
+    if json is not None:
+        json.close(comparison, checks)
+    else:
+        print_comparison(comparison, checks)
 
 
 def _write(file: Path, text: str) -> None:

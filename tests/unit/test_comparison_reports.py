@@ -132,7 +132,7 @@ def test_the_terminal_shows_overlap_findings_worst_requests_and_checks(tmp_path:
     places = [
         shown.index(text)
         for text in (
-            "2 requests in both, 2 compared: 1 identical, 0 reordered, 1 changed",
+            "requests in both: 2, compared: 2 (1 identical, 0 reordered, 1 changed)",
             "by evidence",
             "0.8750",
             "1 piece of evidence lost: not retrieved any more.",

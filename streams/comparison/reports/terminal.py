@@ -27,10 +27,10 @@ def print_comparison(comparison: Comparison, checks: Sequence[Check], console: C
     totals = comparison.totals
     console.print(Text(printable(f"{comparison.base} → {comparison.candidate}"), style="bold"))
     console.print(
-        f"{totals.requests:,} requests in both, {totals.compared:,} compared:"
-        f" {totals.changes['identical']:,} identical, {totals.changes['reordered']:,} reordered,"
-        f" {totals.changes['changed']:,} changed;"
-        f" {totals.identical_results:,} results the same to the byte\n",
+        f"requests in both: {totals.requests:,}, compared: {totals.compared:,}"
+        f" ({totals.changes['identical']:,} identical, {totals.changes['reordered']:,} reordered,"
+        f" {totals.changes['changed']:,} changed); results the same to the byte:"
+        f" {totals.identical_results:,}\n",
         highlight=False,
     )
     if totals.compared:
