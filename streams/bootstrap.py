@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
 
@@ -25,11 +22,7 @@ from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 from streams.answering import Answerer
 from streams.connection import client_arguments
 from streams.indexing import IndexReport, MilvusIndex, index_documents
-from streams.observability.health import Judge, longest_stall, why_not_live, why_not_ready
-from streams.observability.metrics import WorkerMetrics, registry_of
-from streams.observability.monitor import Monitor
-from streams.observability.search import MeasuredSearch
-from streams.observability.server import serving
+from streams.observability.observer import Observer
 from streams.publishing import Publisher
 from streams.recordings.recorder import Recorder, recorded_index
 from streams.request_rules import RequestRules
@@ -45,12 +38,12 @@ SearchFactory = Callable[[Settings], KnowledgeSearchPort]
 
 
 @asynccontextmanager
-async def running_stage(settings: Settings, metrics: WorkerMetrics) -> AsyncIterator[LookupStage]:
+async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator[LookupStage]:
     """Starts everything a stage needs but Faust, and stops it again.
 
     Args:
         settings: All of them.
-        metrics: Where the stage counts.
+        observer: What the stage shows of itself.
 
     Raises:
         ConfigurationError: One line saying what the stage cannot start without.
@@ -58,7 +51,7 @@ async def running_stage(settings: Settings, metrics: WorkerMetrics) -> AsyncIter
     topics = settings.kafka.topics
     circuits = {engine: _circuit(settings, engine) for engine in ("embedder", "search")}
     embedding, searching = (
-        Resilience(_retry_policy(settings), circuit, on_retry=metrics.retried)
+        Resilience(_retry_policy(settings), circuit, on_retry=observer.metrics.retried)
         for circuit in circuits.values()
     )
     async with AsyncExitStack() as stack:
@@ -72,44 +65,20 @@ async def running_stage(settings: Settings, metrics: WorkerMetrics) -> AsyncIter
         yield LookupStage(
             Answerer(
                 LookupPipeline(
-                    ResilientSearch(MeasuredSearch(search, metrics), searching),
-                    None if embedder is None else ResilientEmbedder(embedder, embedding),
+                    observer.search(ResilientSearch(observer.measured(search), searching)),
+                    None if embedder is None else observer.embedder(ResilientEmbedder(embedder, embedding)),
                 ),
                 rules=_request_rules(settings, search),
                 topics=topics,
                 timeout_s=settings.search.timeout,
             ),
-            Publisher(
-                producer,
-                timeout_s=settings.stage.publish_timeout,
-                max_bytes=max_bytes,
+            observer.publisher(
+                Publisher(producer, timeout_s=settings.stage.publish_timeout, max_bytes=max_bytes)
             ),
             _stage_policy(settings.stage, _recorder(settings, search)),
             circuits=circuits,
-            on_answered=metrics.answered,
+            hooks=observer.hooks(),
         )
-
-
-@contextmanager
-def running_monitor(settings: Settings) -> Iterator[tuple[Monitor, WorkerMetrics]]:
-    """Serves metrics and probes of a worker, and looks at it, while the block runs in its event loop.
-
-    Raises:
-        ConfigurationError: One line saying why their port cannot be had.
-    """
-    monitor = Monitor()
-    metrics = WorkerMetrics(lambda: monitor.state)
-    longest_stall_s = longest_stall(settings)
-    probes = {
-        path: partial(_judge, why_not, monitor, longest_stall_s)
-        for path, why_not in (("/livez", why_not_live), ("/readyz", why_not_ready))
-    }
-    with serving(settings.metrics, registry_of(metrics), probes):
-        looking = asyncio.create_task(monitor.run())
-        try:
-            yield monitor, metrics
-        finally:
-            looking.cancel()
 
 
 @asynccontextmanager
@@ -219,10 +188,6 @@ def _create_producer(settings: Settings, max_bytes: Collection[int]) -> AIOKafka
         max_request_size=max(max_bytes),
         request_timeout_ms=int(settings.stage.publish_timeout * 1_000),
     )
-
-
-def _judge(why_not: Judge, monitor: Monitor, longest_stall_s: float) -> str | None:
-    return why_not(monitor.state, time.monotonic(), longest_stall_s=longest_stall_s)
 
 
 def _circuit(settings: Settings, engine: str) -> CircuitBreaker:

@@ -41,9 +41,9 @@ class InFlight:
         self._places = asyncio.Semaphore(limit)
         self._on_failure = on_failure
         self._pending: defaultdict[Partition, deque[_Ticket]] = defaultdict(deque)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._abandoned: set[asyncio.Task[None]] = set()
-        self._last_of: dict[Hashable, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._abandoned: set[asyncio.Task[Any]] = set()
+        self._last_of: dict[Hashable, asyncio.Task[Any]] = {}
         self._lost: Counter[Partition] = Counter()
         self._open = asyncio.Event()
         self._open.set()
@@ -63,7 +63,7 @@ class InFlight:
     async def start(
         self,
         partition: Partition,
-        work: Callable[[], Coroutine[Any, Any, None]],
+        work: Callable[[], Coroutine[Any, Any, object]],
         acknowledge: Callable[[], object],
         *,
         after: Hashable | None = None,
@@ -134,7 +134,7 @@ class InFlight:
                 return
             self._places.release()
 
-    def _ended(self, task: asyncio.Task[None], ticket: _Ticket) -> None:
+    def _ended(self, task: asyncio.Task[Any], ticket: _Ticket) -> None:
         self._tasks.discard(task)
         self._places.release()
         if self._last_of.get(ticket.order) is task:
@@ -158,6 +158,6 @@ class InFlight:
             tickets.popleft().acknowledge()
 
 
-async def _after(previous: asyncio.Task[None], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _after(previous: asyncio.Task[Any], work: Callable[[], Coroutine[Any, Any, object]]) -> None:
     await asyncio.wait([previous])
     await work()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from aiokafka import AIOKafkaProducer
 
@@ -11,6 +12,20 @@ from streams.records import ProducedRecord
 
 RECORD_OVERHEAD_BYTES = 256
 """More than a batch and a record of its own add to key, value and headers."""
+
+
+class RecordPublisher(Protocol):
+    """Writes records so that they are not lost."""
+
+    def check_size(self, record: ProducedRecord) -> None:
+        """Checks that the brokers will take a record.
+
+        Raises:
+            RecordTooLarge: They will not.
+        """
+
+    async def publish(self, records: Sequence[ProducedRecord]) -> None:
+        """Writes records and waits until every one is confirmed; raises where one is not."""
 
 
 class RecordTooLarge(Exception):

@@ -268,6 +268,15 @@ class MetricsSettings(Group):
     port: Port = Field(default=9464, description="their port, one for each worker of a machine; 0 for none")
 
 
+class TracingSettings(Group):
+    """Traces."""
+
+    enabled: bool = Field(
+        default=False,
+        description="OpenTelemetry spans, exported as the `OTEL_*` variables say; needs the extra `tracing`",
+    )
+
+
 class Settings(BaseSettings):
     """Every setting of the stage. Frozen; secrets are masked in its repr.
 
@@ -285,6 +294,7 @@ class Settings(BaseSettings):
     embedding: EmbeddingSettings = EmbeddingSettings()
     stage: StageSettings = StageSettings()
     metrics: MetricsSettings = MetricsSettings()
+    tracing: TracingSettings = TracingSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import structlog
 
@@ -16,7 +17,7 @@ from pipeline.errors import SearchUnavailable
 from streams.answering import Answer, Answerer
 from streams.dead_letters import DeadLetterLimit
 from streams.in_flight import InFlight, Partition
-from streams.publishing import Publisher, RecordTooLarge
+from streams.publishing import RecordPublisher, RecordTooLarge
 from streams.recordings.recorder import Recorder
 from streams.records import ConsumedRecord, ProducedRecord
 
@@ -28,6 +29,15 @@ MOST_FAILURES_ALONE = 20
 NO_CIRCUITS: Mapping[str, CircuitBreaker] = MappingProxyType({})
 
 Ordering: TypeAlias = Literal["none", "key", "partition"]
+
+
+class Around(Protocol):
+    """What is done around the work on each request."""
+
+    async def __call__(
+        self, record: ConsumedRecord, work: Callable[[ConsumedRecord], Awaitable[Answer]]
+    ) -> Answer:
+        """Does the work on a record, and gives its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +59,22 @@ class StagePolicy:
     recorder: Recorder | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageHooks:
+    """Who is told of a stage's work.
+
+    Attributes:
+        on_answered: Told of each answer that is confirmed, with the seconds since work on it began.
+        around: Does the work on a record that it is given, and may do more before and after.
+    """
+
+    on_answered: Callable[[Answer, float], object] = lambda _answer, _seconds: None
+    around: Around | None = None
+
+
+NO_HOOKS = StageHooks()
+
+
 class LookupStage:
     """Answers requests as they come, each acknowledged only after its answer is confirmed.
 
@@ -59,11 +85,11 @@ class LookupStage:
     def __init__(
         self,
         answerer: Answerer,
-        publisher: Publisher,
+        publisher: RecordPublisher,
         policy: StagePolicy,
         *,
         circuits: Mapping[str, CircuitBreaker] = NO_CIRCUITS,
-        on_answered: Callable[[Answer, float], object] = lambda _answer, _seconds: None,
+        hooks: StageHooks = NO_HOOKS,
     ) -> None:
         """Takes its parts.
 
@@ -72,13 +98,14 @@ class LookupStage:
             publisher: Publishes the answers.
             policy: How to treat many requests and outages.
             circuits: Those of the search and the embedder, by name.
-            on_answered: Told of each answer that is confirmed, with the seconds since work on it began.
+            hooks: Who is told of its work.
         """
         self._answerer = answerer
         self._publisher = publisher
         self._policy = policy
         self._circuits = circuits
-        self._on_answered = on_answered
+        self._on_answered = hooks.on_answered
+        self._work = self._process if hooks.around is None else partial(hooks.around, work=self._process)
         self._in_flight = InFlight(policy.max_in_flight, self._fail)
         self._dead_letters = DeadLetterLimit(policy.max_dead_letters_per_minute)
         self._leaving = False
@@ -88,7 +115,7 @@ class LookupStage:
         """Starts work on a record; waits while too many are in work or the stage is draining or paused."""
         await self._in_flight.start(
             (record.topic, record.partition),
-            lambda: self._process(record),
+            lambda: self._work(record),
             acknowledge,
             after=self._order_of(record),
             gate=self._search_is_up if self._policy.waits_for_search else None,
@@ -142,7 +169,7 @@ class LookupStage:
         """Gives the state of each engine's circuit."""
         return {engine: circuit.state for engine, circuit in self._circuits.items()}
 
-    async def _process(self, record: ConsumedRecord) -> None:
+    async def _process(self, record: ConsumedRecord) -> Answer:
         began = time.monotonic()
         answer = await self._answerer.answer(record)
         failures_alone = 0
@@ -155,6 +182,7 @@ class LookupStage:
         answer = self._within_size(record, answer)
         await self._publish(record, answer)
         self._on_answered(answer, time.monotonic() - began)
+        return answer
 
     async def _publish(self, record: ConsumedRecord, answer: Answer) -> None:
         if answer.dead_letter is not None and not answer.can_be_retried:

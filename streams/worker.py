@@ -14,9 +14,8 @@ import structlog
 
 from pipeline.errors import LookupStageError
 from streams.agents import attach_stage, create_app
-from streams.bootstrap import running_monitor, running_stage
-from streams.observability.metrics import WorkerMetrics
-from streams.observability.monitor import Monitor
+from streams.bootstrap import running_stage
+from streams.observability.observer import Observer, observing
 from streams.observability.positions import membership
 from streams.settings import KafkaSettings, Settings
 from streams.stage import LookupStage
@@ -42,19 +41,17 @@ async def run_worker(settings: Settings) -> None:
         WorkerFailed: Requests could not be answered; nothing unanswered was acknowledged.
     """
     stopping = _stop_on_signals()
-    with running_monitor(settings) as (monitor, metrics):
-        await _work(settings, stopping, monitor, metrics)
+    with observing(settings) as observer:
+        await _work(settings, stopping, observer)
     log.info("worker_stopped")
 
 
-async def _work(
-    settings: Settings, stopping: asyncio.Event, monitor: Monitor, metrics: WorkerMetrics
-) -> None:
+async def _work(settings: Settings, stopping: asyncio.Event, observer: Observer) -> None:
     await require_topics(settings.kafka, worker_topics(settings))
-    async with running_stage(settings, metrics) as stage:
+    async with running_stage(settings, observer) as stage:
         app = create_app(settings)
         attach_stage(app, stage, settings)
-        monitor.watch(stage, lambda: membership(app))
+        observer.monitor.watch(stage, lambda: membership(app))
         worker = _EmbeddedWorker(app)
         try:
             error = await _first_of(stopping, stage, worker, lambda: _say_ready(settings.kafka))

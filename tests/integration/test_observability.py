@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from streams.observability.catalogue import METRICS
 from tests.support.fixtures import require_tool
 from tests.support.probing import WorkerPort
+from tests.support.spans import SpanCollector
 from tests.support.worker import (
     Payload,
     StageTopics,
@@ -26,6 +28,7 @@ pytestmark = pytest.mark.kafka
 
 ENVIRONMENT = {"SEARCH_PORT": "tests.integration.search_ports:instant", "EMBEDDING_PROVIDER": "none"}
 PARTITIONS = 2
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 async def test_a_worker_shows_what_it_does(kafka: str, tmp_path: Path) -> None:
@@ -104,6 +107,28 @@ def _check_with_prometheus(text: str) -> None:
         check=False,
     )
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+async def test_a_trace_is_exported_as_the_standard_variables_say(kafka: str, tmp_path: Path) -> None:
+    """From the request's header to the result's, all that the worker did reaches the collector."""
+    topics = StageTopics(bootstrap=kafka)
+    await topics.create(partitions=PARTITIONS)
+    with SpanCollector() as collector:
+        environment = topics.environment | ENVIRONMENT | collector.environment | {"TRACING_ENABLED": "true"}
+        async with reading_results(topics, PARTITIONS) as log:
+            with WorkerProcess(environment, tmp_path / "log"):
+                traced = (("traceparent", f"00-{TRACE}-00f067aa0ba902b7-01".encode()), ("tracestate", b"v=1"))
+                await send_all(topics, [replace(request("r-1", query="q"), headers=traced)])
+                await log.wait_for(["r-1"], timeout_s=60)
+    headers = dict(log.by_request["r-1"][0].headers)
+    spans = {span.name: span for span in collector.spans}
+    process, send = spans[f"process {topics.requests}"], spans[f"send {topics.results}"]
+    assert {span.trace_id.hex() for span in collector.spans} == {TRACE}
+    assert process.parent_span_id.hex() == "00f067aa0ba902b7"
+    assert spans["search"].parent_span_id == send.parent_span_id == process.span_id
+    assert headers["traceparent"] == f"00-{TRACE}-{send.span_id.hex()}-01".encode()
+    assert headers["tracestate"] == b"v=1"
+    assert collector.services == {"lookup-stage"}
 
 
 async def test_a_port_that_is_taken_stops_the_start(kafka: str) -> None:

@@ -26,7 +26,8 @@ KEYS = list(FIELDS)
 SECRET_KEYS = [key for key, field in FIELDS.items() if SecretStr in get_args(field.annotation)]
 SECONDS_KEYS = [key for key, field in FIELDS.items() if isinstance(field.default, float)]
 COUNT_KEYS = ["rag.retrieve-k", "rag.return-n", "rag.top-k"]
-COUNT_KEYS += [key for key, field in FIELDS.items() if isinstance(field.default, int)]
+COUNT_KEYS += [key for key, field in FIELDS.items() if type(field.default) is int]
+SWITCH_KEYS = [key for key, field in FIELDS.items() if isinstance(field.default, bool)]
 CHOICES = {
     key: get_args(field.annotation)[1]
     for key, field in FIELDS.items()
@@ -67,6 +68,8 @@ def sample(key: str) -> tuple[str, object]:
     """Gives text that is a value of the key, and the value as it is shown."""
     if key in COUNT_KEYS or key in SECONDS_KEYS:
         return "20", 20
+    if key in SWITCH_KEYS:
+        return "true", True
     if key == "milvus.search-params":
         return '{"ef": 20}', {"ef": 20}
     if key == "stage.recording":
