@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
 
+from pipeline.errors import LookupStageError
 from streams.connection import client_arguments
 from streams.records import Headers
 from streams.results import HEADER_REQUEST_ID, LookupResult, decode
@@ -18,8 +20,12 @@ from streams.settings import KafkaSettings
 from streams.topics import max_record_bytes, require_topics
 
 
+class ClientClosed(LookupStageError):
+    """The client no longer reads results: it was closed, or the brokers refuse."""
+
+
 class LookupClient:
-    """Sends requests and awaits their results. Made by `connected_client`."""
+    """Sends requests and awaits their results, many at once. Made by `connected_client`."""
 
     def __init__(
         self, producer: AIOKafkaProducer, consumer: AIOKafkaConsumer, *, requests_topic: str
@@ -28,7 +34,8 @@ class LookupClient:
         self._producer = producer
         self._consumer = consumer
         self._requests_topic = requests_topic
-        self._waiting: dict[str | None, asyncio.Future[LookupResult]] = {}
+        self._waiting: dict[str, asyncio.Future[LookupResult]] = {}
+        self._closed: str | None = None
 
     async def look_up(
         self,
@@ -48,31 +55,58 @@ class LookupClient:
 
         Raises:
             TimeoutError: No result came in time.
+            ValueError: The request's id is no text, or one that this client is waiting for already.
+            TypeError: The request is not JSON.
+            ClientClosed: The client was closed before the result came.
             aiokafka.errors.KafkaError: The request could not be sent.
         """
-        request_id = request.get("request_id") or str(uuid.uuid4())
+        request_id = request.get("request_id")
+        if request_id is None:
+            request_id = str(uuid.uuid4())
         body = orjson.dumps({**request, "request_id": request_id})
-        result: asyncio.Future[LookupResult] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = result
-        try:
+        with self._expected(request_id) as result:
             async with asyncio.timeout(timeout_s):
                 await self._producer.send_and_wait(
                     self._requests_topic, value=body, key=key, headers=list(headers)
                 )
                 return await result
-        finally:
-            del self._waiting[request_id]
 
     async def receive(self) -> None:
-        """Hands results to those who wait for them, until it is cancelled."""
-        async for message in self._consumer:
-            waiting = self._waiting.get(_request_id(message.headers))
-            if waiting is None or waiting.done():
-                continue
-            try:
-                waiting.set_result(decode(message.value))
-            except ValueError as error:
-                waiting.set_exception(error)
+        """Hands results to those who wait for them, until it is cancelled.
+
+        Whoever still waits then gets `ClientClosed`, and so does whoever asks later.
+        """
+        reason = "the client is closed"
+        try:
+            async for message in self._consumer:
+                waiting = self._waiting.get(_request_id(message.headers))
+                if waiting is not None and not waiting.done():
+                    _settle(waiting, message.value)
+        except KafkaError as error:
+            reason = f"results can no longer be read: {error}"
+        finally:
+            self._closed = reason
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(ClientClosed(reason))
+
+    @contextmanager
+    def _expected(self, request_id: object) -> Iterator[asyncio.Future[LookupResult]]:
+        """Notes who waits for a result."""
+        if not isinstance(request_id, str) or not request_id:
+            raise ValueError(f"request_id must be a string that is not empty, not {request_id!r}")
+        if request_id in self._waiting:
+            raise ValueError(f"request_id = {request_id!r}: this client is waiting for that id already")
+        if self._closed is not None:
+            raise ClientClosed(self._closed)
+        result: asyncio.Future[LookupResult] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = result
+        try:
+            yield result
+        finally:
+            del self._waiting[request_id]
+            if not result.cancel() and not result.cancelled():
+                result.exception()  # which nobody may have awaited: it must not be logged as lost
 
 
 @asynccontextmanager
@@ -115,8 +149,16 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-def _request_id(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+def _settle(waiting: asyncio.Future[LookupResult], value: bytes) -> None:
+    try:
+        waiting.set_result(decode(value))
+    except ValueError as error:
+        waiting.set_exception(error)
+
+
+def _request_id(headers: Iterable[tuple[str, bytes | None]]) -> str:
+    """Gives the id in a result's headers, an empty text where there is none."""
     for name, value in headers:
         if name == HEADER_REQUEST_ID and value is not None:
             return value.decode("utf-8", "replace")
-    return None
+    return ""
