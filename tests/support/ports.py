@@ -1,5 +1,6 @@
 """Free loopback ports for servers that are killed and started again on the same ports."""
 
+import os
 import random
 import socket
 import threading
@@ -7,7 +8,13 @@ import threading
 # Below the kernel's ephemeral range (32768 up on Linux). While a server is down its clients keep dialling
 # its port; were that port an ephemeral one, a dialling socket could be given it as its own source port,
 # connect to itself, and keep the server from binding again.
-_CANDIDATES = range(20_000, 32_000)
+_RANGE = range(20_000, 32_000)
+
+# Test processes that run beside each other, which pytest-xdist names gw0, gw1, …, hand out different ports: a
+# server that is down for a while must not lose its port to another process's.
+_MOST_PROCESSES = 16
+_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _MOST_PROCESSES
+_CANDIDATES = _RANGE[_PROCESS::_MOST_PROCESSES]
 
 _handed_out: set[int] = set()
 _lock = threading.Lock()
@@ -20,7 +27,7 @@ def free_port() -> int:
             if port not in _handed_out and _is_free(port):
                 _handed_out.add(port)
                 return port
-    raise RuntimeError(f"no free loopback port between {_CANDIDATES.start} and {_CANDIDATES.stop}")
+    raise RuntimeError(f"no free loopback port between {_RANGE.start} and {_RANGE.stop}")
 
 
 def free_ports(count: int) -> tuple[int, ...]:

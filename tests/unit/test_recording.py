@@ -219,7 +219,7 @@ STRANGE: list[object] = [
 ]
 
 
-@pytest.mark.parametrize("strange", STRANGE, ids=repr)
+@pytest.mark.parametrize("strange", STRANGE, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize(
     "found",
     [
