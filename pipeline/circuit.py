@@ -40,6 +40,7 @@ class CircuitBreaker:
         self._probe_interval_s = probe_interval_s
         self._on_change = on_change
         self._failures = 0
+        self._failed_call: object | None = None
         self._state: CircuitState = "closed"
         self._probe_at = 0.0
         self._changed = asyncio.Event()
@@ -66,9 +67,15 @@ class CircuitBreaker:
         self._failures = 0
         self._move("closed")
 
-    def failed(self) -> None:
-        """Records that the search did not answer."""
-        self._failures += 1
+    def failed(self, call: object | None = None) -> None:
+        """Records that the search did not answer.
+
+        Args:
+            call: What failed, where several callers shared it: it counts once.
+        """
+        if call is None or call is not self._failed_call:
+            self._failures += 1
+        self._failed_call = call
         if self._state == "half_open" or self._failures >= self._failure_threshold:
             self._open()
 

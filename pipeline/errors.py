@@ -63,11 +63,13 @@ class SearchError(LookupStageError):
         code: The code in the result.
         retryable: Whether the same question may be answered later.
         attempts: How often it was asked, at least 1.
+        call: What failed, the same for all who shared a call; `None` where nobody did.
     """
 
     code: ClassVar[ErrorCode]
     retryable: ClassVar[bool]
     attempts: int = 1
+    call: object | None = None
 
     @property
     def problem(self) -> Problem:

@@ -44,6 +44,29 @@ class KnowledgeSearchPort(Protocol):
         """Releases what `start` took. Called once, also after a `start` that failed."""
 
 
+@runtime_checkable
+class SearchesManyAtOnce(KnowledgeSearchPort, Protocol):
+    """A search port that answers many queries in one call: concurrent searches then share calls."""
+
+    async def search_many(
+        self, queries: Sequence[SearchQuery], *, timeout_s: float
+    ) -> Sequence[Sequence[SearchHit]]:
+        """Answers each query as `search` would.
+
+        Args:
+            queries: At least one, all of one `limit` and the same conditions.
+            timeout_s: Seconds in which to answer; the caller cancels the call when they are over.
+
+        Returns:
+            The hits of each query, in order.
+
+        Raises:
+            SearchUnavailable: The engine cannot be reached or is failing.
+            SearchTimeout: The engine gave up in time.
+            SearchRejected: The engine refuses one of the questions; the caller finds out which.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDescription:
     """What a search port searches.

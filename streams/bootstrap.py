@@ -11,6 +11,7 @@ from typing import cast
 import structlog
 from aiokafka import AIOKafkaProducer
 
+from pipeline.adapters.coalescing import CoalescingEmbedder, coalescing
 from pipeline.adapters.milvus_dense import MilvusCollection, MilvusDenseSearch
 from pipeline.adapters.resilient import Resilience, ResilientEmbedder, ResilientSearch, RetryPolicy
 from pipeline.circuit import CircuitBreaker
@@ -65,8 +66,14 @@ async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator
         yield LookupStage(
             Answerer(
                 LookupPipeline(
-                    observer.search(ResilientSearch(observer.measured(search), searching)),
-                    None if embedder is None else observer.embedder(ResilientEmbedder(embedder, embedding)),
+                    observer.search(
+                        ResilientSearch(_sharing_calls(settings, observer.measured(search)), searching)
+                    ),
+                    None
+                    if embedder is None
+                    else observer.embedder(
+                        ResilientEmbedder(_embedding_together(settings, embedder), embedding)
+                    ),
                 ),
                 rules=_request_rules(settings, search),
                 topics=topics,
@@ -217,6 +224,23 @@ def _stage_policy(stage: StageSettings, recorder: Recorder | None) -> StagePolic
         waits_for_search=stage.when_search_is_down == "wait",
         max_dead_letters_per_minute=stage.max_dead_letters_per_minute,
         recorder=recorder,
+    )
+
+
+def _sharing_calls(settings: Settings, search: KnowledgeSearchPort) -> KnowledgeSearchPort:
+    """Lets searches share calls. It stands behind the retries, so that each lookup has tries of its own."""
+    return coalescing(
+        search,
+        max_batch_size=settings.search.max_batch_size,
+        max_calls=settings.search.max_concurrent_calls,
+    )
+
+
+def _embedding_together(settings: Settings, embedder: EmbeddingPort) -> EmbeddingPort:
+    return CoalescingEmbedder(
+        embedder,
+        max_batch_size=settings.embedding.batch_size,
+        max_calls=settings.search.max_concurrent_calls,
     )
 
 

@@ -136,6 +136,12 @@ class SearchSettings(Group):
     )
     attempt_timeout: Seconds = Field(default=3.0, description="seconds for one try")
     attempts: Count = Field(default=3, description="most tries of a search that is unavailable or too slow")
+    max_batch_size: Count = Field(
+        default=64, description="most searches that share one call of the engine, where it takes many"
+    )
+    max_concurrent_calls: Count = Field(
+        default=16, description="most such calls at once; at most two of them are under the same filter"
+    )
     circuit_failures: Count = Field(default=5, description="failures in a row after which it counts as down")
     circuit_probe_interval: Seconds = Field(
         default=1.0, description="seconds between probes while it is down"

@@ -76,6 +76,16 @@ class InMemorySearch:
         ]
         return sorted(hits, key=lambda hit: hit.score or 0.0, reverse=True)[: query.limit]
 
+    async def search_many(
+        self, queries: Sequence[SearchQuery], *, timeout_s: float
+    ) -> Sequence[Sequence[SearchHit]]:
+        """Answers each query as `search` does, one after the other.
+
+        Raises:
+            SearchRejected: A query has no vector, or one of another dimension.
+        """
+        return [await self.search(query, timeout_s=timeout_s) for query in queries]
+
     async def close(self) -> None:
         """Has nothing to release."""
 

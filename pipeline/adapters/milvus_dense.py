@@ -36,7 +36,7 @@ _ONCE: Mapping[str, Any] = {"retry_times": 0, "retry_on_rate_limit": False}
 
 
 class MilvusDenseSearch:
-    """A search port over one collection. Every search is one call of the engine, and no call is repeated."""
+    """A search port over one collection. Searches are one call of the engine, and no call is repeated."""
 
     def __init__(self, collection: MilvusCollection, *, expected_dimension: int | None = None) -> None:
         """Takes the collection; nothing is opened.
@@ -112,17 +112,38 @@ class MilvusDenseSearch:
             SearchRejected: The query has no vector or one of another dimension, or the filter cannot be
                 answered.
         """
+        [hits] = await self.search_many([query], timeout_s=timeout_s)
+        return hits
+
+    async def search_many(
+        self, queries: Sequence[SearchQuery], *, timeout_s: float
+    ) -> Sequence[Sequence[SearchHit]]:
+        """Answers queries of one `limit` and the same conditions in one call of the engine.
+
+        Args:
+            queries: At least one.
+            timeout_s: Seconds in which to answer.
+
+        Returns:
+            The hits of each query, in order, as `search` gives them.
+
+        Raises:
+            SearchUnavailable: As with `search`.
+            SearchTimeout: As with `search`.
+            SearchRejected: One of the queries, or the filter they share, cannot be answered.
+        """
         shape = self._started()
-        data = [list(_checked_vector(query.vector, shape.dimension))]
-        expression = self._expression(query.conditions, shape)
+        vectors = [_checked_vector(query.vector, shape.dimension) for query in queries]
+        conditions = queries[0].conditions
+        expression = self._expression(conditions, shape)
         try:
             async with asyncio.timeout(timeout_s):
                 found = await self._client.search(
                     self._collection.collection,
-                    data=data,
+                    data=[list(vector) for vector in vectors],
                     anns_field=self._collection.vector_field,
                     filter=expression,
-                    limit=query.limit,
+                    limit=queries[0].limit,
                     output_fields=self._output_fields(shape),
                     search_params={
                         "metric_type": self._metric,
@@ -134,8 +155,9 @@ class MilvusDenseSearch:
             raise SearchTimeout("the search did not answer in time") from error
         except ENGINE_ERRORS as error:
             raise search_error(error) from error
-        hits = self._hits(found[0]) if found else []
-        return [hit for hit in hits if _holds(hit, query.conditions)]
+        # Where nothing at all is found, the engine answers with nothing.
+        answers = [self._hits(rows) for rows in found] or [[] for _ in queries]
+        return [[hit for hit in hits if _holds(hit, conditions)] for hits in answers]
 
     async def close(self) -> None:
         """Closes the connection. The embedded engine of Milvus Lite runs until the process ends."""

@@ -14,7 +14,7 @@ from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 from streams.observability.health import Judge, longest_stall, why_not_live, why_not_ready
 from streams.observability.metrics import WorkerMetrics, registry_of
 from streams.observability.monitor import Monitor
-from streams.observability.search import MeasuredSearch
+from streams.observability.search import measured
 from streams.observability.server import serving
 from streams.publishing import RecordPublisher
 from streams.settings import Settings
@@ -43,7 +43,7 @@ class Observer:
 
     def measured(self, search: KnowledgeSearchPort) -> KnowledgeSearchPort:
         """Measures each call of a search engine."""
-        return MeasuredSearch(search, self.metrics)
+        return measured(search, self.metrics)
 
     def search(self, search: KnowledgeSearchPort) -> KnowledgeSearchPort:
         """Traces the searches of requests, tries and all."""

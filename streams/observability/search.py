@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from pipeline.errors import SearchError, SearchTimeout
 from pipeline.model import SearchHit, SearchQuery
-from pipeline.ports import KnowledgeSearchPort
+from pipeline.ports import KnowledgeSearchPort, SearchesManyAtOnce
 from streams.observability.metrics import WorkerMetrics
+
+T = TypeVar("T")
 
 OK, CANCELLED, INTERNAL = "ok", "cancelled", "internal"
 
@@ -28,21 +31,47 @@ class MeasuredSearch:
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
         """Asks the port behind and counts how it went."""
+        return await self._measured(self._search.search(query, timeout_s=timeout_s), queries=1)
+
+    async def close(self) -> None:
+        """Closes the port behind."""
+        await self._search.close()
+
+    async def _measured(self, call: Awaitable[T], *, queries: int) -> T:
         began, outcome = time.monotonic(), INTERNAL
         try:
-            hits = await self._search.search(query, timeout_s=timeout_s)
+            answer = await call
             outcome = OK
         except BaseException as error:
             outcome = _outcome(error)
             raise
         else:
-            return hits
+            return answer
         finally:
-            self._metrics.searched(outcome, time.monotonic() - began, queries=1)
+            self._metrics.searched(outcome, time.monotonic() - began, queries=queries)
 
-    async def close(self) -> None:
-        """Closes the port behind."""
-        await self._search.close()
+
+class MeasuredSearchOfMany(MeasuredSearch):
+    """The same for a port that answers many queries in one call."""
+
+    def __init__(self, search: SearchesManyAtOnce, metrics: WorkerMetrics) -> None:
+        """Takes the port and where to count."""
+        super().__init__(search, metrics)
+        self._search_of_many = search
+
+    async def search_many(
+        self, queries: Sequence[SearchQuery], *, timeout_s: float
+    ) -> Sequence[Sequence[SearchHit]]:
+        """Asks the port behind and counts how it went."""
+        call = self._search_of_many.search_many(queries, timeout_s=timeout_s)
+        return await self._measured(call, queries=len(queries))
+
+
+def measured(search: KnowledgeSearchPort, metrics: WorkerMetrics) -> MeasuredSearch:
+    """Gives a port that measures another, and answers many queries in one call if that one does."""
+    if isinstance(search, SearchesManyAtOnce):
+        return MeasuredSearchOfMany(search, metrics)
+    return MeasuredSearch(search, metrics)
 
 
 def _outcome(error: BaseException) -> str:

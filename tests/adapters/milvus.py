@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import pytest
 from pymilvus import DataType, MilvusClient
 
+from pipeline.adapters.coalescing import coalescing
 from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.adapters.milvus_errors import quiet_client_logs
-from pipeline.errors import ConfigurationError
-from tests.contracts.search_port import DIMENSION, SearchPortContract, known_rows
+from pipeline.errors import ConfigurationError, SearchRejected
+from pipeline.model import SearchHit, SearchQuery
+from tests.contracts.search_port import DIMENSION, TIMEOUT_S, SearchPortContract, asking, known_rows
 
 Metadata: TypeAlias = Literal["json", "text", "dynamic", "declared"]
 """One JSON field; one field of JSON text; dynamic fields; or fields of the schema: docId and chunkIndex."""
@@ -118,6 +123,34 @@ class OverMilvus(SearchPortContract):
         """The started port."""
         async with searching(collection) as port:
             yield port
+
+    async def test_searches_that_share_a_call_find_what_each_finds_alone(
+        self, port: MilvusDenseSearch
+    ) -> None:
+        """A vector that is refused fails alone. Milvus Lite's scores may differ in the seventh digit."""
+        queries = tilted_queries()
+        alone = [await port.search(query, timeout_s=TIMEOUT_S) for query in queries]
+        sharing = coalescing(port, max_batch_size=8, max_calls=4)
+        *together, refused = await asyncio.gather(
+            *(sharing.search(query, timeout_s=TIMEOUT_S) for query in queries),
+            sharing.search(asking(vector=(1.0,), limit=5), timeout_s=TIMEOUT_S),
+            return_exceptions=True,
+        )
+        assert isinstance(refused, SearchRejected)
+        for one, other in zip(alone, together, strict=True):
+            assert not isinstance(other, BaseException)
+            assert [_without_score(hit) for hit in other] == [_without_score(hit) for hit in one]
+            assert [hit.score for hit in other] == pytest.approx([hit.score for hit in one], abs=1e-6)
+
+
+def tilted_queries() -> list[SearchQuery]:
+    """Gives queries that are equally near to no two rows."""
+    angles = [(7 * number + 0.3) * math.pi / 100 for number in range(12)]
+    return [asking(vector=(math.cos(angle), math.sin(angle), 0.0, 0.0), limit=5) for angle in angles]
+
+
+def _without_score(hit: SearchHit) -> SearchHit:
+    return replace(hit, score=None, distance=None)
 
 
 def _create(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from pipeline.adapters.coalescing import coalescing
 from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.errors import ConfigurationError
 from pipeline.ports import KnowledgeSearchPort
@@ -32,6 +33,18 @@ class TestInMemorySearch(SearchPortContract, ConditionContract):
     async def port(self, rows: Sequence[Row]) -> AsyncIterator[KnowledgeSearchPort]:
         """The started port, over the rows from the farthest to the nearest."""
         port = InMemorySearch(reversed(rows))
+        await port.start()
+        yield port
+        await port.close()
+
+
+class TestInMemorySearchSharingCalls(TestInMemorySearch):
+    """The same through searches that share calls."""
+
+    @pytest.fixture
+    async def port(self, rows: Sequence[Row]) -> AsyncIterator[KnowledgeSearchPort]:
+        """The started port."""
+        port = coalescing(InMemorySearch(reversed(rows)), max_batch_size=8, max_calls=4)
         await port.start()
         yield port
         await port.close()

@@ -13,7 +13,7 @@ import pytest
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
-from tests.adapters.milvus import OverMilvus, collection_of, refusal, searching
+from tests.adapters.milvus import OverMilvus, collection_of, refusal, searching, tilted_queries
 from tests.contracts.search_port import (
     TIMEOUT_S,
     ConditionContract,
@@ -37,6 +37,14 @@ def uri(milvus_uri: str) -> str:
 
 class TestJsonField(OverMilvus, ConditionContract):
     """Metadata in one JSON field."""
+
+    async def test_hits_of_a_shared_call_are_the_same_to_the_last_digit(
+        self, port: MilvusDenseSearch
+    ) -> None:
+        """What else is searched at the time does not change a result's bytes."""
+        queries = tilted_queries()
+        alone = [await port.search(query, timeout_s=TIMEOUT_S) for query in queries]
+        assert list(await port.search_many(queries, timeout_s=TIMEOUT_S)) == alone
 
 
 class TestIntegerIds(OverMilvus):

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pipeline.adapters.coalescing import CoalescingEmbedder
 from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.errors import ConfigurationError, SearchTimeout
 from pipeline.ports import EmbeddingPort
@@ -29,6 +30,15 @@ async def embedder() -> AsyncIterator[EmbeddingPort]:
 
 class TestWordLlamaEmbedder(EmbeddingPortContract):
     """The contract."""
+
+
+class TestWordLlamaEmbedderSharingCalls(EmbeddingPortContract):
+    """The contract, through calls that many share."""
+
+    @pytest.fixture
+    def embedder(self, embedder: EmbeddingPort) -> EmbeddingPort:
+        """The started embedder."""
+        return CoalescingEmbedder(embedder, max_batch_size=4, max_calls=4)
 
 
 async def test_vectors_have_length_one(embedder: EmbeddingPort) -> None:
