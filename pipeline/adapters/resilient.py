@@ -20,7 +20,7 @@ from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 
 T = TypeVar("T")
 
-_GRACE_S = 0.05
+GRACE_S = 0.25
 """A port that keeps its time by itself says more than a cancellation would."""
 
 
@@ -92,7 +92,7 @@ class Resilience:
         left = min(self._policy.attempt_timeout_s, deadline - asyncio.get_running_loop().time())
         self._circuit.enter()
         try:
-            async with asyncio.timeout(left + _GRACE_S):
+            async with asyncio.timeout(left + GRACE_S):
                 answer = await ask(left)
         except SearchRejected:
             self._circuit.succeeded()

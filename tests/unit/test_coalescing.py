@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pipeline.adapters import resilient as resilient_module
 from pipeline.adapters.coalescing import MAX_HITS, CoalescingEmbedder, CoalescingSearch, coalescing
 from pipeline.adapters.resilient import Resilience, ResilientSearch, RetryPolicy
 from pipeline.circuit import CircuitBreaker
@@ -358,8 +359,11 @@ async def test_call_that_fails_once_counts_once_for_the_circuit(engine: BatchSea
     assert circuit.state == "closed"
 
 
-async def test_slow_call_counts_once_for_the_circuit(engine: BatchSearch) -> None:
+async def test_slow_call_counts_once_for_the_circuit(
+    engine: BatchSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The call's own time is over before its callers', so that they fail with it, not one by one."""
+    monkeypatch.setattr(resilient_module, "GRACE_S", LONG_S)
     circuit = CircuitBreaker(failure_threshold=2, probe_interval_s=LONG_S)
     policy = RetryPolicy(attempts=1, attempt_timeout_s=SHORT_S)
     shared = CoalescingSearch(engine, max_batch_size=8, max_calls=4)
