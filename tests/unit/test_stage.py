@@ -344,8 +344,8 @@ async def test_too_large_recording_does_not_cost_the_answer() -> None:
 
 async def test_recording_tells_of_the_result_that_was_published() -> None:
     """Where a result was too large, the recording has the one that went out in its place, and no paths."""
-    harness = Harness(policy=RECORDING)
-    harness.publisher.max_bytes = {RESULTS: 250}
+    harness = Harness({"q": answering(hit("docA", 0, content="x" * 1_500))}, policy=RECORDING)
+    harness.publisher.max_bytes = {RESULTS: 1_000}
     await harness.take(0)
     await quiet()
     ((result, _, recorded),) = harness.publisher.published
