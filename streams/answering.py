@@ -17,7 +17,7 @@ from streams.decoding import RequestUnreadable, decode
 from streams.records import ConsumedRecord, ProducedRecord
 from streams.request_rules import RequestRules, check
 from streams.requests import LookupRequest, RequestInvalid
-from streams.results import LookupResult, Rejection, result_record
+from streams.results import LookupResult, rejected_result, result_of, result_record
 from streams.settings import TopicSettings
 
 log = structlog.get_logger(__name__)
@@ -137,12 +137,8 @@ class Answerer:
         )
 
     def _rejected(self, record: ConsumedRecord, error: RequestInvalid, stage: Stage) -> Answer:
-        rejection = Rejection(message="the request is not valid", fields=error.problems)
-        return self._answer(
-            record,
-            LookupResult(request_id=error.request_id, status="rejected", error=rejection),
-            Failure(stage=stage, retryable=False, error=error),
-        )
+        failure = Failure(stage=stage, retryable=False, error=error)
+        return self._answer(record, rejected_result(error), failure)
 
     def _failed(self, record: ConsumedRecord, request_id: str, problem: Problem, failure: Failure) -> Answer:
         return self._answer(
@@ -163,16 +159,12 @@ class Answerer:
 
 
 def _result(request: LookupRequest, lookup: Lookup, outcome: Outcome) -> LookupResult:
-    return LookupResult(
+    return result_of(
+        outcome,
         request_id=request.request_id,
-        status=outcome.status,
-        evidence=outcome.evidence,
-        paths=outcome.paths,
-        ledger=outcome.ledger,
         limits=lookup.limits,
-        error=outcome.error,
         hints=request.hints,
-        dropped=outcome.dropped if request.explain else None,
+        explain=request.explain,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from streams.connection import client_arguments
 from streams.indexing import IndexReport, MilvusIndex, index_documents
 from streams.observability.observer import Observer
 from streams.publishing import Publisher
+from streams.recordings.live import LiveReplay
 from streams.recordings.recorder import Recorder, recorded_index
 from streams.request_rules import RequestRules
 from streams.settings import EmbeddingSettings, Settings, StageSettings
@@ -34,6 +36,11 @@ from streams.topics import max_record_bytes, worker_topics
 log = structlog.get_logger(__name__)
 
 MAX_BATCH_BYTES = 16_384
+
+BEFORE_EVERY_EXPIRY = -math.inf
+"""The clock of a replay: what was recorded has expired long since, and is to be answered all the same."""
+
+ENGINES = ("embedder", "search")
 
 SearchFactory = Callable[[Settings], KnowledgeSearchPort]
 
@@ -50,7 +57,7 @@ async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator
         ConfigurationError: One line saying what the stage cannot start without.
     """
     topics = settings.kafka.topics
-    circuits = {engine: _circuit(settings, engine) for engine in ("embedder", "search")}
+    circuits = {engine: _circuit(settings, engine) for engine in ENGINES}
     embedding, searching = (
         Resilience(_retry_policy(settings), circuit, on_retry=observer.metrics.retried)
         for circuit in circuits.values()
@@ -86,6 +93,34 @@ async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator
             circuits=circuits,
             hooks=observer.hooks(),
         )
+
+
+@asynccontextmanager
+async def running_live_replay(settings: Settings) -> AsyncIterator[LiveReplay]:
+    """Starts what it takes to ask the configured search again, and stops it.
+
+    Raises:
+        ConfigurationError: One line saying what cannot start.
+    """
+    async with AsyncExitStack() as stack:
+        embedder = await stack.enter_async_context(running_embedder(settings.embedding))
+        search = await stack.enter_async_context(running_search(settings, embedder))
+        embedding, searching = (
+            Resilience(_retry_policy(settings), _circuit(settings, engine)) for engine in ENGINES
+        )
+        answerer = Answerer(
+            LookupPipeline(
+                ResilientSearch(search, searching),
+                None if embedder is None else ResilientEmbedder(embedder, embedding),
+            ),
+            rules=_request_rules(settings, search),
+            topics=settings.kafka.topics,
+            timeout_s=settings.search.timeout,
+            now=lambda: BEFORE_EVERY_EXPIRY,
+        )
+        index = recorded_index(search, settings)
+        recorder = Recorder(topic=settings.kafka.topics.recordings, share=1.0, index=index)
+        yield LiveReplay(answerer=answerer, recorder=recorder)
 
 
 @asynccontextmanager

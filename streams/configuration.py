@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,7 +18,7 @@ from streams.setting_sources import (
     reading,
     setting_keys,
 )
-from streams.settings import MASK, Settings, masked
+from streams.settings import MASK, Group, ProjectionSettings, RagSettings, Settings, masked
 from streams.validation import complaint
 
 DEFAULT = "default"
@@ -36,8 +36,7 @@ def load(config_file: Path | None = None, overrides: Mapping[str, object] | None
     """
     given = overrides or {}
     for key in given:
-        if key not in setting_keys(Settings):
-            raise ConfigurationError(f"{key} is not a setting; `lookup-stage config` lists the keys")
+        _check_key(key)
     with reading(config_file):
         try:
             settings = Settings(**nested(given))
@@ -49,10 +48,61 @@ def load(config_file: Path | None = None, overrides: Mapping[str, object] | None
     return settings
 
 
+class _Limits(Group):
+    """The groups whose values can be tried on recorded lookups."""
+
+    rag: RagSettings = RagSettings()
+    projection: ProjectionSettings = ProjectionSettings()
+
+
+def assignments(texts: Iterable[str], *, groups: Sequence[str]) -> dict[str, object]:
+    """Reads `KEY=VALUE` texts of the command line.
+
+    Args:
+        texts: The later of two for one key wins.
+        groups: The first parts that keys may have.
+
+    Raises:
+        ConfigurationError: One of them is not `KEY=VALUE`, or its key is not a setting of these groups.
+    """
+    given: dict[str, object] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigurationError(f"{text!r} is not KEY=VALUE, such as rag.max-chunks-per-document=3")
+        _check_key(key)
+        if key.partition(".")[0] not in groups:
+            allowed = " and ".join(f"{group}.*" for group in groups)
+            raise ConfigurationError(f"{key} cannot be set here, only {allowed} can")
+        given[key] = value
+    return given
+
+
+def load_limits(given: Mapping[str, object]) -> tuple[RagSettings, ProjectionSettings]:
+    """Reads limits from values by key alone, without a file and the environment.
+
+    Returns:
+        Settings of which `model_fields_set` names what was given.
+
+    Raises:
+        ConfigurationError: One line that names the key, the value and what is allowed.
+    """
+    try:
+        limits = _Limits(**nested(given))
+    except ValidationError as error:
+        raise ConfigurationError("; ".join(_complaints(error, given))) from error
+    return limits.rag, limits.projection
+
+
 def origin(key: str, config_file: Path | None = None, overrides: Mapping[str, object] | None = None) -> str:
     """Says where `load` with the same arguments takes a key's value from."""
     with reading(config_file):
         return _origin(key, overrides or {})
+
+
+def _check_key(key: str) -> None:
+    if key not in setting_keys(Settings):
+        raise ConfigurationError(f"{key} is not a setting; `lookup-stage config` lists the keys")
 
 
 def _origin(key: str, overrides: Mapping[str, object]) -> str:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import LookupStageError
-from streams.connection import client_arguments
 from streams.dead_letters import ERROR_HEADER_PREFIX
 from streams.decoding import RequestUnreadable, decode
 from streams.records import ConsumedRecord, Headers
+from streams.request_producer import request_producer
 from streams.requests import RequestInvalid
 from streams.settings import KafkaSettings
 from streams.topic_reader import read_topic
-from streams.topics import max_record_bytes, require_topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +127,10 @@ async def redrive(
         LookupStageError: One line saying which request the brokers did not take; those before it are sent.
     """
     async with AsyncExitStack() as stack:
-        sender = None if dry_run else await stack.enter_async_context(_sender(kafka, rate))
+        sender = None
+        if not dry_run:
+            producer = await stack.enter_async_context(request_producer(kafka, kafka.topics.requests))
+            sender = _Sender(producer, kafka.topics.requests, rate)
         async for letter in dead_letters(kafka, wanted):
             if letter.record.value is None and letter.record.key is None:
                 continue
@@ -158,20 +160,3 @@ class _Sender:
             )
         except KafkaError as error:
             raise LookupStageError(f"dead letter {letter.place} cannot be sent again: {error}") from error
-
-
-@asynccontextmanager
-async def _sender(kafka: KafkaSettings, rate: float) -> AsyncIterator[_Sender]:
-    topic = kafka.topics.requests
-    await require_topics(kafka, [topic])
-    producer = AIOKafkaProducer(
-        **client_arguments(kafka),
-        acks="all",
-        enable_idempotence=True,
-        max_request_size=(await max_record_bytes(kafka, [topic]))[topic],
-    )
-    try:
-        await producer.start()
-        yield _Sender(producer, topic, rate)
-    finally:
-        await producer.stop()

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 import orjson
 from pydantic import TypeAdapter
 
-from pipeline.model import Dropped, Evidence, Ledger, Limits, PathReport, Problem
+from pipeline.model import Dropped, Evidence, Ledger, Limits, Outcome, PathReport, Problem
 from pipeline.values import value
 from streams.records import ConsumedRecord, ProducedRecord
-from streams.requests import FieldProblem
+from streams.requests import FieldProblem, RequestInvalid
 
 ResultStatus: TypeAlias = Literal["ok", "empty", "partial", "failed", "expired", "rejected"]
 
@@ -68,6 +68,29 @@ class LookupResult:
 _RESULT = TypeAdapter(LookupResult)
 
 
+def result_of(
+    outcome: Outcome, *, request_id: str, limits: Limits, hints: Any, explain: bool | None
+) -> LookupResult:
+    """Tells an agent what its lookup came to; the live stage and the replay of recorded hits both do."""
+    return LookupResult(
+        request_id=request_id,
+        status=outcome.status,
+        evidence=outcome.evidence,
+        paths=outcome.paths,
+        ledger=outcome.ledger,
+        limits=limits,
+        error=outcome.error,
+        hints=hints,
+        dropped=outcome.dropped if explain else None,
+    )
+
+
+def rejected_result(error: RequestInvalid) -> LookupResult:
+    """Tells an agent what is wrong with its request."""
+    rejection = Rejection(message="the request is not valid", fields=error.problems)
+    return LookupResult(request_id=error.request_id, status="rejected", error=rejection)
+
+
 def encode(result: LookupResult) -> bytes:
     """Gives a result as JSON; equal results give equal bytes."""
     body: dict[str, Any] = {
@@ -80,11 +103,16 @@ def encode(result: LookupResult) -> bytes:
     if result.dropped is not None:
         body["dropped"] = result.dropped
     body |= {"limits": result.limits, "error": result.error, "hints": result.hints}
+    return encode_members(body)
+
+
+def encode_members(members: Mapping[str, Any]) -> bytes:
+    """Gives a result's members as JSON, in their order; what was read of a result is its bytes again."""
     try:
-        return orjson.dumps(body)
+        return orjson.dumps(members)
     except TypeError:
         # Integers over 64 bits and lone surrogates, which a port may bring, must not cost the answer.
-        text = json.dumps(body, default=asdict, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(members, default=asdict, ensure_ascii=False, separators=(",", ":"))
         return text.encode("utf-8", "replace")
 
 

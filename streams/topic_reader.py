@@ -1,8 +1,11 @@
-"""Reading a topic from where it begins to where it ends now, outside any consumer group."""
+"""Reading a topic up to where it ends now, whole or a part of it, outside any consumer group."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
@@ -15,9 +18,41 @@ from streams.topics import require_topics
 
 POLL_MS = 1_000
 
+Bound: TypeAlias = int | datetime | None
+"""An offset, which holds in every partition, a time, or no bound."""
 
-async def read_topic(kafka: KafkaSettings, topic: str) -> AsyncIterator[ConsumedRecord]:
+Offsets: TypeAlias = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A part of a topic; both bounds belong to it.
+
+    Attributes:
+        first: The first record's offset, or the earliest time.
+        last: The last record's offset, or the latest time.
+    """
+
+    first: Bound = None
+    last: Bound = None
+
+
+EVERYTHING = Span()
+
+
+async def read_topic(
+    kafka: KafkaSettings,
+    topic: str,
+    span: Span = EVERYTHING,
+    progress: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005 - told, and does nothing
+) -> AsyncIterator[ConsumedRecord]:
     """Reads the records that a topic holds when this starts, each partition in order, then stops.
+
+    Args:
+        kafka: The brokers.
+        topic: Its name.
+        span: Which of its records; of times, those that the brokers' index has between them.
+        progress: Told from time to time how many offsets are behind, and how many there are.
 
     Raises:
         ConfigurationError: One line saying why the brokers or the topic cannot be reached.
@@ -30,14 +65,47 @@ async def read_topic(kafka: KafkaSettings, topic: str) -> AsyncIterator[Consumed
     try:
         await consumer.start()
         consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
-        await consumer.seek_to_beginning()
-        while reading := [tp for tp in partitions if await consumer.position(tp) < ends[tp]]:
+        starts, ends = await _offsets(consumer, partitions, span)
+        for partition, offset in starts.items():
+            consumer.seek(partition, offset)
+        total = sum(ends[tp] - starts[tp] for tp in partitions)
+        at = dict(starts)
+        while reading := [tp for tp in partitions if at[tp] < ends[tp]]:
             for records in (await consumer.getmany(*reading, timeout_ms=POLL_MS)).values():
                 for record in records:
                     if record.offset < ends[TopicPartition(record.topic, record.partition)]:
                         yield consumed_record(record, timestamp_ms=record.timestamp)
+            # By position, not by counting records: compaction and transactions leave offsets without one.
+            at |= {tp: await consumer.position(tp) for tp in reading}
+            progress(sum(min(at[tp], ends[tp]) - starts[tp] for tp in partitions), total)
     except KafkaError as error:
         raise ConfigurationError(f"topic {topic} cannot be read: {error}") from error
     finally:
         await consumer.stop()
+
+
+async def _offsets(
+    consumer: AIOKafkaConsumer, partitions: list[TopicPartition], span: Span
+) -> tuple[Offsets, Offsets]:
+    """Gives, of each partition, the first offset of the span and the one after its last."""
+    begin, end = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+    first, after = dict(begin), dict(end)
+    if isinstance(span.first, datetime):
+        first = await _offsets_at(consumer, _milliseconds(span.first), end)
+    elif span.first is not None:
+        first = dict.fromkeys(partitions, span.first)
+    if isinstance(span.last, datetime):
+        after = await _offsets_at(consumer, _milliseconds(span.last) + 1, end)
+    elif span.last is not None:
+        after = dict.fromkeys(partitions, span.last + 1)
+    starts = {tp: min(max(first[tp], begin[tp]), end[tp]) for tp in partitions}
+    return starts, {tp: max(starts[tp], min(after[tp], end[tp])) for tp in partitions}
+
+
+async def _offsets_at(consumer: AIOKafkaConsumer, time_ms: int, end: Offsets) -> dict[TopicPartition, int]:
+    found = await consumer.offsets_for_times(dict.fromkeys(end, time_ms))
+    return {tp: end[tp] if found.get(tp) is None else found[tp].offset for tp in end}
+
+
+def _milliseconds(moment: datetime) -> int:
+    return max(0, int(moment.timestamp() * 1_000))

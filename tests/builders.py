@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from pipeline.identity import evidence_of, identify, reason_of
+from pipeline.lookup import LookupPipeline
 from pipeline.model import (
     Budget,
     Condition,
@@ -22,10 +23,14 @@ from pipeline.model import (
     Vector,
 )
 from pipeline.outcome import PathAnswer, conclude
+from pipeline.ports import KnowledgeSearchPort
+from streams.answering import Answerer
 from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording
 from streams.records import ConsumedRecord, Headers
+from streams.request_rules import RequestRules
 from streams.results import LookupResult
 from streams.results import encode as result_json
+from streams.settings import TopicSettings
 
 T = TypeVar("T")
 
@@ -210,6 +215,18 @@ class FakeEmbedder:
 
     async def close(self) -> None:
         """Has nothing to release."""
+
+
+def lookup_answerer(search: KnowledgeSearchPort) -> Answerer:
+    """Gives what answers requests over a port, without an embedder, by the product's default rules."""
+    return Answerer(
+        LookupPipeline(search, None),
+        rules=RequestRules(
+            limits=limits(), max_width=200, budget=budget(), tenant_field=None, dimension=None
+        ),
+        topics=TopicSettings(),
+        timeout_s=60,
+    )
 
 
 def consumed(

@@ -22,6 +22,8 @@ from streams.cli.contract import contract
 from streams.cli.dead_letters import dead_letters
 from streams.cli.demo import demo
 from streams.cli.index import index
+from streams.cli.record import record
+from streams.cli.replay import replay
 from streams.cli.topics import topics
 from streams.cli.worker import worker
 from streams.recordings.recording import RecordingUnreadable
@@ -48,7 +50,7 @@ def cli(context: click.Context, config_file: Path | None) -> None:
     context.obj = config_file
 
 
-for command in (demo, worker, topics, index, ask, dead_letters, compare, contract, config):
+for command in (demo, worker, topics, index, ask, dead_letters, record, replay, compare, contract, config):
     cli.add_command(command)
 
 

@@ -39,7 +39,7 @@ def plain_line(members: Mapping[str, Any]) -> bytes:
 
 def _fragment(value: object) -> orjson.Fragment:
     if isinstance(value, Written):
-        return orjson.Fragment(value)
+        return orjson.Fragment(bytes(value))  # it takes no subclass
     raise TypeError
 
 

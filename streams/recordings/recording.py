@@ -171,6 +171,8 @@ def _recording(members: Mapping[str, Any]) -> Recording:
     request, result = _object(members, "request"), members["result"]
     if not isinstance(members["request_id"], str):
         raise TypeError("request_id is not text")
+    if paths and (limits is None or budget is None):
+        raise ValueError("it has hits, but no limits or no budget")
     return Recording(
         request_id=members["request_id"],
         request=_as_the_stage_reads(request) if members.get("exact") else request,

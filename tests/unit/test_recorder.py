@@ -11,15 +11,13 @@ import structlog
 
 from pipeline.adapters.in_memory import InMemorySearch
 from pipeline.errors import SearchUnavailable
-from pipeline.lookup import LookupPipeline
 from pipeline.model import Limits
 from pipeline.ports import IndexDescription, KnowledgeSearchPort
-from streams.answering import Answer, Answerer
+from streams.answering import Answer
 from streams.recordings.recorder import Recorder, is_sampled, recorded_index, requested
 from streams.recordings.recording import RecordedIndex, Recording, decode
 from streams.records import ConsumedRecord, ProducedRecord
-from streams.request_rules import RequestRules
-from streams.settings import EmbeddingSettings, SearchSettings, Settings, TopicSettings
+from streams.settings import EmbeddingSettings, SearchSettings, Settings
 from tests.builders import (
     FakeSearch,
     SearchReply,
@@ -29,6 +27,7 @@ from tests.builders import (
     hit,
     hit_with,
     limits,
+    lookup_answerer,
     raising,
 )
 
@@ -40,15 +39,7 @@ DOWN: SearchReply = raising(SearchUnavailable("it is down"))
 
 async def answered(request: ConsumedRecord, replies: Mapping[str, SearchReply]) -> Answer:
     """Answers a request as the stage does, by the product's default rules."""
-    answerer = Answerer(
-        LookupPipeline(FakeSearch(replies), None),
-        rules=RequestRules(
-            limits=limits(), max_width=200, budget=budget(), tenant_field=None, dimension=None
-        ),
-        topics=TopicSettings(),
-        timeout_s=60,
-    )
-    return await answerer.answer(request)
+    return await lookup_answerer(FakeSearch(replies)).answer(request)
 
 
 async def recorded(

@@ -97,6 +97,7 @@ def test_line_holds_request_and_result_as_they_stood() -> None:
     line = encode(example(), request=request, result=result)
     assert b'"request":{ "request_id": "r-1", "big": 36893488147419103232,  "x": 1e2 },' in line
     assert line.endswith(b'"result":{"a": 1.50}}')
+    assert "exact" not in members(line)
 
 
 def test_line_with_what_few_parsers_keep_says_so() -> None:
@@ -184,6 +185,8 @@ def test_decode_of_what_is_no_recording_says_what_it_is(line: bytes, why: str) -
         {"paths": [{"query": 0, "text": "q", "error": None, "hits": [{"text": "no content"}]}]},
         {"paths": 5},
         {"limits": {"retrieve_k": 20}},
+        {"limits": None},
+        {"budget": None},
         {"limits": {"retrieve_k": "20", "return_n": 5, "max_chunks_per_document": 2}},
         {"limits": {"retrieve_k": True, "return_n": 5, "max_chunks_per_document": 2}},
     ],

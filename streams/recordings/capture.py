@@ -1,0 +1,77 @@
+"""From a topic to lines of a file: recordings as workers published them, or requests alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streams.decoding import RequestUnreadable, decode
+from streams.recordings.recorder import requested
+from streams.recordings.recording import RecordingUnreadable, encode
+from streams.recordings.recording import decode as decode_recording
+from streams.records import ConsumedRecord
+from streams.requests import RequestInvalid
+from streams.settings import KafkaSettings
+from streams.topic_reader import Span, read_topic
+
+
+@dataclass(slots=True, kw_only=True)
+class Capture:
+    """What was taken from a topic.
+
+    Attributes:
+        recordings: How many recordings.
+        passed_over: How many records are none: of requests, those without a readable id.
+        first: Partition and offset of the first of these, and what is wrong with it.
+    """
+
+    recordings: int = 0
+    passed_over: int = 0
+    first: str | None = None
+
+    async def run(
+        self,
+        kafka: KafkaSettings,
+        span: Span,
+        *,
+        requests_alone: bool,
+        write: Callable[[bytes], None],
+        progress: Callable[[int, int], None],
+    ) -> None:
+        """Reads a part of a topic once; joins no group and commits nothing.
+
+        Args:
+            kafka: Brokers and topics.
+            span: Which part.
+            requests_alone: Whether to read the requests topic instead of the recordings topic.
+            write: Given each line.
+            progress: Told how many offsets are behind, and how many there are.
+
+        Raises:
+            ConfigurationError: One line saying why the brokers or the topic cannot be reached.
+        """
+        topic = kafka.topics.requests if requests_alone else kafka.topics.recordings
+        line_of = _request_line if requests_alone else _recording_line
+        async for record in read_topic(kafka, topic, span, progress):
+            try:
+                line = line_of(record)
+            except (RecordingUnreadable, RequestUnreadable) as error:
+                self.passed_over += 1
+                self.first = self.first or f"{record.partition}:{record.offset}: {error}"
+                continue
+            self.recordings += 1
+            write(line)
+
+
+def _recording_line(record: ConsumedRecord) -> bytes:
+    value = record.value or b""
+    recording = decode_recording(value)
+    return encode(recording) if b"\n" in value else value
+
+
+def _request_line(record: ConsumedRecord) -> bytes:
+    try:
+        request_id = decode(record.value, record.headers).request_id
+    except RequestInvalid as error:
+        request_id = error.request_id
+    return encode(requested(record, request_id))

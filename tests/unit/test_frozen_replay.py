@@ -1,0 +1,287 @@
+"""Frozen replay: recorded hits come to the recorded bytes, or the first difference is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import ConfigurationError
+from pipeline.model import Limits
+from pipeline.outcome import PathAnswer
+from streams.configuration import load_limits
+from streams.recordings.changes import limit_change
+from streams.recordings.files import NumberedRecording
+from streams.recordings.frozen import FrozenReplay, replay_frozen
+from streams.recordings.recorder import Recorder
+from streams.recordings.recording import RecordedIndex, Recording, RecordingUnreadable, decode, encode
+from tests import strategies
+from tests.builders import (
+    FakeSearch,
+    answer,
+    answering,
+    budget,
+    consumed,
+    failure,
+    hit,
+    limits,
+    lookup_answerer,
+    recording,
+)
+
+FILE = Path("file.jsonl")
+FOUND = answer(*(hit(f"doc{number % 3}", number, score=1 - number / 10) for number in range(8)))
+
+
+def replayed(line: bytes, **sets: object) -> tuple[bytes, FrozenReplay]:
+    """Replays one line, with other values where some are given, and gives the line that comes out."""
+    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in sets.items()}
+    change = limit_change(*load_limits(keys)) if keys else None
+    lines: list[bytes] = []
+    replay = replay_frozen(FILE, [NumberedRecording(7, line, decode(line))], lines.append, change)
+    return lines[0], replay
+
+
+def with_result(old: Recording, **fields: object) -> bytes:
+    """Gives a recording's line with another result than its hits come to."""
+    return encode(replace(old, result={**(old.result or {}), **fields}))
+
+
+async def recorded_by_the_stage(value: bytes, found: Sequence[Any]) -> bytes:
+    """Gives what a worker records of a request whose search finds these hits."""
+    request = consumed(value)
+    answered = await lookup_answerer(FakeSearch({"q": answering(*found)})).answer(request)
+    recorder = Recorder(topic="t", share=1.0, index=RecordedIndex(collection="c", fingerprint=None))
+    recorded = recorder.record(request, answered)
+    assert recorded is not None
+    assert recorded.value is not None
+    return recorded.value
+
+
+# The same code and limits
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"explain": True}, {"explain": False, "hints": {"b": [1.0, "é"], "a": None}}, {"hints": 2**53 + 1}],
+)
+def test_result_is_byte_identical(fields: dict[str, Any]) -> None:
+    """The line comes out as it went in."""
+    line = encode(recording(FOUND, failure(1), **fields))
+    out, replay = replayed(line)
+    assert out == line
+    assert (replay.replayed, replay.differing, replay.first) == (1, 0, None)
+
+
+@given(
+    strategies.paths(),
+    st.lists(st.booleans(), min_size=3),
+    strategies.widths(),
+    strategies.budgets(),
+    st.booleans(),
+)
+def test_result_of_any_hits_is_byte_identical(
+    paths: Any,
+    failing: list[bool],
+    widths: Any,
+    room: Any,
+    explain: bool,  # noqa: FBT001 - given by Hypothesis
+) -> None:
+    """Whatever a port returned and whichever paths failed, recording and replaying changes no byte."""
+    answers = [
+        failure(path.query) if fails else PathAnswer(query=path.query, hits=path)
+        for path, fails in zip(paths, failing, strict=False)
+    ]
+    line = encode(recording(*answers, widths=widths, room=room, explain=explain))
+    out, replay = replayed(line)
+    assert (out, replay.first) == (line, None)
+
+
+@given(st.lists(strategies.hits(), max_size=6), st.booleans())
+async def test_what_the_stage_records_is_byte_identical(
+    found: list[Any],
+    explain: bool,  # noqa: FBT001 - given by Hypothesis
+) -> None:
+    """The whole way: request, search port, answer, recording, replay."""
+    body = {"request_id": "r-1", "query": "q", "explain": explain, "hints": {"n": 1.5, "s": "日本語"}}
+    line = await recorded_by_the_stage(json.dumps(body, indent=1, ensure_ascii=False).encode(), found)
+    out, replay = replayed(line)
+    assert (out, replay.first) == (line, None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b'"query": "q", "hints": [1180591620717411303424, 1e400000]',
+        b'"query": "q", "hints": [1180591620717411303424, 1.50, -0.0, 1e2]',
+        b'"query": "q", "retrieve_k": 0',
+        b'"query": "q", "expires_at": "2020-01-01T00:00:00Z"',
+        b'"query": NaN',
+        b'"query": "boom"',
+    ],
+)
+@pytest.mark.parametrize("large", [2, 2**70])
+async def test_result_of_any_request_is_byte_identical(fields: bytes, large: int) -> None:
+    """Numbers that JSON writes in several ways, and requests that are not searched, replay to the same."""
+    line = await recorded_by_the_stage(b'{"request_id": "r-1", %s}' % fields, [hit("docA", large)])
+    out, replay = replayed(line)
+    assert (out, replay.first) == (line, None)
+
+
+def test_file_that_another_tool_wrote_anew_is_still_identical() -> None:
+    """Spaces and the order of a recording's fields are not part of a result."""
+    line = encode(recording(FOUND))
+    spaced = json.dumps(dict(reversed(json.loads(line).items())), indent=None, ensure_ascii=False).encode()
+    assert spaced != line
+    out, replay = replayed(spaced)
+    assert (out, replay.differing) == (spaced, 0)
+
+
+# Differences
+
+
+@pytest.mark.parametrize(
+    ("fields", "difference"),
+    [
+        ({"status": "empty"}, 'status: recorded "empty", now "ok"'),
+        ({"hints": 1}, "hints: recorded 1, now null"),
+        ({"limits": {"retrieve_k": 20.0, "return_n": 5, "max_chunks_per_document": 2}}, "20.0, now 20"),
+        ({"later": True}, "later: recorded true, now absent"),
+        ({"evidence": []}, "evidence[0]: recorded absent, now"),
+    ],
+)
+def test_first_difference_names_request_line_path_and_both_values(
+    fields: dict[str, object], difference: str
+) -> None:
+    """One line is enough to find it."""
+    out, replay = replayed(with_result(recording(FOUND), **fields))
+    assert replay.differing == 1
+    assert replay.first is not None
+    assert replay.first.startswith("line 7: request r-1: ")
+    assert difference in replay.first
+    assert out == encode(recording(FOUND)), "what comes out has the result as it is now"
+
+
+def test_order_of_a_results_fields_is_part_of_its_bytes() -> None:
+    """Agents are promised the same bytes."""
+    old = recording(FOUND)
+    line = encode(replace(old, result=dict(reversed(list((old.result or {}).items())))))
+    _, replay = replayed(line)
+    assert replay.first is not None
+    assert "order of the fields of the result" in replay.first
+
+
+def test_difference_deep_in_a_long_text_is_shown_where_it_is() -> None:
+    """Of a text the part is shown in which the two differ."""
+    old = recording(answer(hit("docA", 0, content="a" * 500)))
+    other = recording(answer(hit("docA", 0, content="a" * 300 + "b" + "a" * 199)))
+    _, replay = replayed(encode(replace(old, result=other.result)))
+    assert replay.first is not None
+    assert "evidence[0].content: recorded …aaaaaaaaaaaaaaab" in replay.first
+    assert len(replay.first) < 250
+
+
+def test_only_the_first_difference_is_kept_and_all_are_counted() -> None:
+    """A million differences are one line."""
+    lines = [with_result(recording(FOUND, request_id=f"r-{number}"), hints=1) for number in range(3)]
+    numbered = [NumberedRecording(number, line, decode(line)) for number, line in enumerate(lines, start=1)]
+    replay = replay_frozen(FILE, numbered, lambda line: None, None)  # noqa: ARG005 - not looked at
+    assert (replay.replayed, replay.differing) == (3, 3)
+    assert replay.first is not None
+    assert replay.first.startswith("line 1: request r-0: hints")
+
+
+def test_recording_without_hits_is_named() -> None:
+    """A request that was recorded alone has nothing to replay."""
+    alone = replace(recording(FOUND), paths=None, limits=None, budget=None, result=None)
+    with pytest.raises(RecordingUnreadable, match=r"file\.jsonl: line 7: has no hits"):
+        replayed(encode(alone))
+
+
+# Other limits
+
+
+@pytest.mark.parametrize(
+    ("sets", "widths"),
+    [
+        ({"rag__max_chunks_per_document": "3"}, limits(max_chunks_per_document=3)),
+        ({"rag__return_n": "2"}, limits(return_n=2)),
+        ({"rag__retrieve_k": "6"}, limits(retrieve_k=6)),
+        ({"rag__top_k": "7"}, limits(retrieve_k=7, return_n=7)),
+        ({"rag__top_k": "7", "rag__return_n": "3"}, limits(retrieve_k=7, return_n=3)),
+        ({"rag__max_retrieve_k": "100"}, limits()),
+    ],
+)
+def test_other_limits_give_what_a_stage_so_configured_would(sets: dict[str, str], widths: Limits) -> None:
+    """Limits, hits and result of the new recording are those of a stage with these settings."""
+    hits = answer(*FOUND.hits.hits[: widths.retrieve_k])
+    out, replay = replayed(encode(recording(FOUND)), **sets)
+    assert out == encode(recording(hits, widths=widths))
+    assert replay.differing == 0, "with other limits other results are no difference"
+
+
+def test_other_budget_gives_what_a_stage_so_configured_would() -> None:
+    """Every key of `projection.*` is one of the budget."""
+    room = budget(max_items=3, max_chars_per_item=10, max_total_chars=25, min_chars_per_item=4)
+    sets = {f"projection__{name}": getattr(room, name) for name in room.__dataclass_fields__}
+    out, _ = replayed(encode(recording(FOUND)), **sets)
+    assert out == encode(recording(FOUND, room=room))
+
+
+def test_what_a_request_asks_for_goes_before_other_limits() -> None:
+    """As in the stage, a setting holds for requests that name no width of their own."""
+    own = limits(return_n=3, max_chunks_per_document=1)
+    asked = {"return_n": 3, "max_chunks_per_document": 1, "budget": {"max_items": 2}}
+    old = recording(FOUND, widths=own, room=budget(max_items=2), **asked)
+    out, _ = replayed(encode(old), rag__return_n=5, rag__max_chunks_per_document=4, projection__max_items=10)
+    assert out == encode(old)
+
+
+def test_request_that_asks_for_more_than_other_limits_allow_is_rejected() -> None:
+    """The stage would not have searched for it."""
+    old = recording(FOUND, widths=limits(return_n=8), return_n=8)
+    new = decode(replayed(encode(old), rag__retrieve_k=6)[0])
+    assert (new.paths, new.limits, new.budget) == ((), None, None)
+    assert new.result is not None
+    assert (new.result["status"], new.result["request_id"]) == ("rejected", "r-1")
+    assert [problem["field"] for problem in new.result["error"]["fields"]] == ["return_n"]
+
+
+def test_results_without_hits_keep_what_they_were_under_other_limits() -> None:
+    """A request that had expired has only other limits in its result; one that was rejected nothing."""
+    old = replace(recording(FOUND), paths=(), result={"status": "expired", "limits": asdict(limits())})
+    new = decode(replayed(encode(old), rag__return_n=2)[0])
+    assert new.result == {"status": "expired", "limits": asdict(limits(return_n=2))}
+    rejected = replace(old, limits=None, budget=None, result={"status": "rejected", "limits": None})
+    assert decode(replayed(encode(rejected), rag__return_n=2)[0]) == rejected
+
+
+@pytest.mark.parametrize(
+    ("sets", "why"),
+    [
+        (
+            {"rag__retrieve_k": 50},
+            "rag.retrieve-k = 50: of request r-1 the first 8 hits were recorded: use --live",
+        ),
+        ({"rag__return_n": 9}, "rag.return-n = 9 must not be greater than rag.retrieve-k = 8"),
+        ({"rag__tenant_field": "team"}, "rag.tenant-field=team: changes the search: use --live"),
+        ({"rag__return_n": "many"}, r"rag.return-n = 'many' \(command line\): must be a valid integer"),
+        ({"projection__max_items": 0}, r"projection.max-items = 0 \(command line\): must be greater than"),
+    ],
+)
+def test_limits_that_recorded_hits_cannot_tell_are_refused(sets: dict[str, object], why: str) -> None:
+    """The line says why."""
+    with pytest.raises(ConfigurationError, match=why):
+        replayed(encode(recording(FOUND, widths=limits(retrieve_k=8))), **sets)
+
+
+def test_wider_recall_is_no_guess_where_all_hits_were_recorded() -> None:
+    """A search that gave fewer hits than it might have has no others."""
+    out, _ = replayed(encode(recording(FOUND)), rag__retrieve_k=50)
+    assert out == encode(recording(FOUND, widths=limits(retrieve_k=50)))
