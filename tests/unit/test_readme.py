@@ -7,8 +7,10 @@ from pathlib import Path
 from streams.observability.catalogue import METRICS
 from streams.setting_sources import setting_keys
 from streams.settings import Settings
+from tests.support.contract import check_result
+from tests.support.readme import README, blocks, text_of
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_settings_table_is_that_of_the_code() -> None:
@@ -19,6 +21,25 @@ def test_the_settings_table_is_that_of_the_code() -> None:
 def test_the_metrics_table_is_that_of_the_code() -> None:
     """Every metric with its labels and meaning; the same command writes it anew."""
     assert _between("metrics", README.read_text(encoding="utf-8")) == metrics_table()
+
+
+def test_every_block_is_run() -> None:
+    """What can be run is run by the gate or by a test, which asks for it by name."""
+    runnable = [block for block in blocks() if block.language]
+    assert [(block.line, block.language) for block in runnable if block.runner not in {"run", "test"}] == []
+    names = [(block.runner, str(block.name)) for block in runnable]
+    assert len(set(names)) == len(names)
+    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
+    gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for runner, name in names:
+        assert f'"{name}"' in tests if runner == "test" else name in gate, name
+
+
+def test_result_in_the_readme_is_in_the_contract() -> None:
+    """The example of a result is one that the stage may write."""
+    value = text_of("result").encode()
+    headers = (("lookup-request-id", b"r-1"), ("lookup-status", b"ok"), ("content-type", b"application/json"))
+    check_result(value, headers)
 
 
 def settings_table() -> str:
