@@ -14,6 +14,7 @@ from pipeline.model import Ledger, Lookup, Outcome, Problem
 from pipeline.outcome import PathAnswer
 from streams.dead_letters import Failure, Stage, dead_letter_record
 from streams.decoding import RequestUnreadable, decode
+from streams.log_context import work_is_about
 from streams.records import ConsumedRecord, ProducedRecord
 from streams.request_rules import RequestRules, check
 from streams.requests import LookupRequest, RequestInvalid
@@ -84,6 +85,7 @@ class Answerer:
 
     async def answer(self, record: ConsumedRecord) -> Answer:
         """Answers one request, whatever its bytes are and whatever goes wrong on the way."""
+        work_is_about(record.partition, record.offset)
         try:
             decoded = decode(record.value, record.headers)
         except RequestUnreadable as error:
@@ -91,6 +93,7 @@ class Answerer:
         except RequestInvalid as error:
             return self._rejected(record, error, "decode")
         request_id = decoded.request_id
+        work_is_about(record.partition, record.offset, request_id)
         try:
             request, lookup = check(decoded, self._rules)
             del decoded  # a body of many megabytes must not wait for the search
@@ -98,7 +101,7 @@ class Answerer:
         except RequestInvalid as error:
             return self._rejected(record, error, "validate")
         except Exception as error:
-            log.exception("request_failed", partition=record.partition, offset=record.offset)
+            log.exception("request_failed")
             return self._failed(
                 record, request_id, INTERNAL, Failure(stage="search", retryable=False, error=error)
             )
@@ -125,7 +128,7 @@ class Answerer:
         answered = await self._pipeline.run(lookup, timeout_s=timeout_s)
         for error in answered.failures:
             if not isinstance(error, SearchError):
-                log.error("search_failed_unforeseen", offset=record.offset, exc_info=error)
+                log.error("search_failed_unforeseen", exc_info=error)
         outcome = answered.outcome
         failure = _search_failure(answered.failures) if outcome.status == "failed" else None
         return replace(

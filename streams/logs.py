@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import structlog
 
+from streams.log_context import add_request
 from streams.settings import StageSettings
 
 OWN = ("streams", "pipeline")
@@ -23,6 +24,7 @@ def configure(stage: StageSettings) -> None:
     """
     as_json = stage.log_format == "json" or (stage.log_format == "auto" and not sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
+        add_request,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -48,6 +50,7 @@ def configure(stage: StageSettings) -> None:
         )
     )
     # Debug lines are for the stage's own: libraries write headers and values into theirs.
+    logging.captureWarnings(True)
     logging.basicConfig(handlers=[handler], level=max(logging.INFO, logging.getLevelName(level)), force=True)
     for own in OWN:
         logging.getLogger(own).setLevel(level)

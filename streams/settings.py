@@ -258,6 +258,9 @@ class StageSettings(Group):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe log line"
     )
+    log_content: bool = Field(
+        default=False, description="also log every request and its result whole: query text and evidence"
+    )
 
     @property
     def recorded_share(self) -> float:

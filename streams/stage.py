@@ -64,11 +64,11 @@ class StageHooks:
     """Who is told of a stage's work.
 
     Attributes:
-        on_answered: Told of each answer that is confirmed, with the seconds since work on it began.
+        on_answered: Told of each record whose answer is confirmed, and of the seconds since work on it began.
         around: Does the work on a record that it is given, and may do more before and after.
     """
 
-    on_answered: Callable[[Answer, float], object] = lambda _answer, _seconds: None
+    on_answered: Callable[[ConsumedRecord, Answer, float], object] = lambda _record, _answer, _seconds: None
     around: Around | None = None
 
 
@@ -181,7 +181,7 @@ class LookupStage:
             answer = await self._answerer.answer(record)
         answer = self._within_size(record, answer)
         await self._publish(record, answer)
-        self._on_answered(answer, time.monotonic() - began)
+        self._on_answered(record, answer, time.monotonic() - began)
         return answer
 
     async def _publish(self, record: ConsumedRecord, answer: Answer) -> None:
@@ -197,7 +197,7 @@ class LookupStage:
         error = self._too_large(recording)
         if error is None:
             return recording
-        log.warning("recording_too_large", partition=record.partition, offset=record.offset, why=str(error))
+        log.warning("recording_too_large", why=str(error))
         return None
 
     def _within_size(self, record: ConsumedRecord, answer: Answer) -> Answer:
@@ -205,13 +205,13 @@ class LookupStage:
         if error is not None:
             answer = self._answerer.too_large(record, answer, error)
             if self._too_large(answer.result) is not None:  # the request's id and headers are enough for that
-                log.error("result_too_large", partition=record.partition, offset=record.offset)
+                log.error("result_too_large")
                 answer = replace(answer, result=None)
         error = self._too_large(answer.dead_letter)
         if error is not None:
             if answer.result is None:
                 raise error
-            log.error("dead_letter_too_large", partition=record.partition, offset=record.offset)
+            log.error("dead_letter_too_large")
             answer = replace(answer, dead_letter=None)
         return answer
 

@@ -15,6 +15,7 @@ from streams.answering import Answer
 from streams.observability import catalogue
 from streams.observability.state import WorkerState
 from streams.observability.tallies import Distribution, Tally, gauge, histogram
+from streams.records import ConsumedRecord
 
 UNREADABLE = "unreadable"
 CIRCUIT_VALUES: dict[CircuitState, int] = {"closed": 0, "half_open": 1, "open": 2}
@@ -39,7 +40,7 @@ class WorkerMetrics(Collector):
             outcome: Distribution(catalogue.SEARCH.buckets) for outcome in catalogue.SEARCH.values
         }
 
-    def answered(self, answer: Answer, seconds: float) -> None:
+    def answered(self, _record: ConsumedRecord, answer: Answer, seconds: float) -> None:
         """Counts a request whose answer is confirmed, and the seconds of the work on it."""
         self._requests.add(answer.status or UNREADABLE)
         self._processing.observe(seconds)

@@ -9,16 +9,22 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 from pipeline.errors import ConfigurationError
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
+from streams.answering import Answer
 from streams.observability.health import Judge, longest_stall, why_not_live, why_not_ready
 from streams.observability.metrics import WorkerMetrics, registry_of
 from streams.observability.monitor import Monitor
 from streams.observability.search import measured
 from streams.observability.server import serving
 from streams.publishing import RecordPublisher
+from streams.records import ConsumedRecord
 from streams.settings import Settings
 from streams.stage import Around, StageHooks
+
+log = structlog.get_logger(__name__)
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -71,7 +77,20 @@ class Observer:
 
     def hooks(self) -> StageHooks:
         """Counts the answers of requests, and traces the work on them."""
-        return StageHooks(on_answered=self.metrics.answered, around=self._around())
+        return StageHooks(
+            on_answered=self._count_and_log if self._settings.stage.log_content else self.metrics.answered,
+            around=self._around(),
+        )
+
+    def _count_and_log(self, record: ConsumedRecord, answer: Answer, seconds: float) -> None:
+        self.metrics.answered(record, answer, seconds)
+        log.info(
+            "request_answered",
+            status=answer.status,
+            seconds=round(seconds, 6),
+            request=_text(record.value),
+            result=None if answer.result is None else _text(answer.result.value),
+        )
 
     def _around(self) -> Around | None:
         if self._tracer is None:
@@ -90,6 +109,10 @@ class Observer:
             "db.namespace": milvus.database,
             "db.collection.name": milvus.collection,
         }
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,11 +15,14 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 
+import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from pipeline.errors import ConfigurationError
 from streams.settings import MetricsSettings
+
+log = structlog.get_logger(__name__)
 
 TEXT = "text/plain; charset=utf-8"
 CLIENT_TIMEOUT_S = 10.0
@@ -65,6 +69,12 @@ class _Server(ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's
+        """Logs an error in an answer; that the client has left is none."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError):
+            log.error("metrics_request_failed", exc_info=error)
 
 
 class _Server6(_Server):

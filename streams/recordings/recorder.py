@@ -56,7 +56,7 @@ class Recorder:
         try:
             value = self._encoded(request, answer, answer.request_id)
         except Exception:
-            log.exception("recording_failed", partition=request.partition, offset=request.offset)
+            log.exception("recording_failed")
             return None
         return ProducedRecord(
             topic=self.topic,

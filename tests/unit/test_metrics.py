@@ -25,7 +25,7 @@ from streams.observability.state import PartitionState, WorkerState
 from streams.observability.tallies import Distribution
 from streams.records import ProducedRecord
 from streams.results import ResultStatus
-from tests.builders import FakeSearch, Hanging, SearchReply, answering, hit, raising
+from tests.builders import FakeSearch, Hanging, SearchReply, answering, consumed, hit, raising
 
 QUERY = SearchQuery(text="q", vector=None, limit=5)
 RECORD = ProducedRecord(topic="t", key=None, value=b"", headers=())
@@ -119,7 +119,7 @@ def test_worker_shows_every_metric_of_the_catalogue_from_the_start() -> None:
 def test_dead_letter_is_counted_by_why_it_is_one(counted: Failure, reason: str) -> None:
     """By where it failed, and in the search by how."""
     metrics = new_metrics()
-    metrics.answered(answer("failed", failure=counted), 0.1)
+    metrics.answered(consumed(b""), answer("failed", failure=counted), 0.1)
     assert samples(metrics)["lookup_dead_letters_total", (reason,)] == 1
     assert samples(metrics)["lookup_requests_total", ("failed",)] == 1
 
@@ -128,7 +128,7 @@ def test_dead_letter_that_was_not_written_is_not_counted() -> None:
     """A request that is larger than the dead-letter topic takes is answered all the same."""
     metrics = new_metrics()
     failure = Failure(stage="validate", retryable=False, error=ValueError())
-    metrics.answered(answer("rejected", failure=failure, dead_letter=None), 0.1)
+    metrics.answered(consumed(b""), answer("rejected", failure=failure, dead_letter=None), 0.1)
     assert samples(metrics)["lookup_dead_letters_total", ("invalid_request",)] == 0
     assert samples(metrics)["lookup_requests_total", ("rejected",)] == 1
 
@@ -136,7 +136,7 @@ def test_dead_letter_that_was_not_written_is_not_counted() -> None:
 def test_request_that_nobody_can_be_answered_for_is_counted_as_unreadable() -> None:
     """It has no result, and so no status."""
     metrics = new_metrics()
-    metrics.answered(answer(None), 0.1)
+    metrics.answered(consumed(b""), answer(None), 0.1)
     assert samples(metrics)["lookup_requests_total", ("unreadable",)] == 1
 
 
@@ -145,8 +145,8 @@ def test_ledger_is_counted_entry_by_entry() -> None:
     metrics = new_metrics()
     ledger = Ledger(retrieved=20, rejected=1, duplicates=2, over_document_cap=4, over_budget=8, projected=5)
     for _ in range(2):
-        metrics.answered(answer("ok", ledger=ledger), 0.1)
-    metrics.answered(answer("empty", ledger=Ledger()), 0.1)
+        metrics.answered(consumed(b""), answer("ok", ledger=ledger), 0.1)
+    metrics.answered(consumed(b""), answer("empty", ledger=Ledger()), 0.1)
     seen = samples(metrics)
     assert {name: seen["lookup_dropped_candidates_total", (name,)] for name in catalogue.DROPPED.values} == {
         "rejected": 2,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
+import threading
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from pipeline.errors import ConfigurationError
@@ -144,3 +147,38 @@ def test_host_may_be_of_ip_version_6() -> None:
         urllib.request.urlopen(f"http://[::1]:{port}/livez", timeout=10) as response,
     ):
         assert response.status == 200
+
+
+async def test_client_that_leaves_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written past the log's own form, whatever goes wrong in an answer."""
+    port = WorkerPort()
+    answering = threading.Event()
+
+    def slow() -> str:
+        answering.wait(60)
+        return "x" * 10_000_000
+
+    with serving(settings(port.number), registry(), {"/livez": slow, "/readyz": well}):
+        leaving = socket.create_connection(("127.0.0.1", port.number))
+        leaving.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
+        leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        leaving.close()
+        answering.set()
+        assert (await asyncio.to_thread(port.get, "/readyz")).status == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_probe_that_fails_is_logged() -> None:
+    """In the log's own form; the port goes on."""
+    port = WorkerPort()
+
+    def broken() -> str:
+        raise ValueError("a fault of ours")
+
+    with (
+        structlog.testing.capture_logs() as logs,
+        serving(settings(port.number), registry(), {"/livez": broken, "/readyz": well}),
+    ):
+        assert port.get("/livez").status == 0
+        assert port.get("/readyz").status == 200
+    assert [line["event"] for line in logs] == ["metrics_request_failed"]
