@@ -20,7 +20,9 @@ MAX_LINE_BYTES = 128 * 1_024 * 1_024
 STANDARD_OUTPUT = Path("-")
 
 _SUFFIX, _COMPRESSED_SUFFIX = ".jsonl", ".jsonl.zst"
-_COMPRESSED_CHUNK_BYTES = 16 * 1_024
+_COMPRESSED_CHUNK_BYTES = 1_024
+"""What it decompresses to is held at once, and lines that are much alike become a thousandth."""
+
 _BUFFER_BYTES = 256 * 1_024
 _LINES_BETWEEN_REPORTS = 256
 

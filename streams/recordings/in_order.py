@@ -18,11 +18,11 @@ async def in_order(
     interval_s, next_at = 0.0 if rate is None else 1 / rate, loop.time()
     try:
         for work in works:
-            if len(window) == concurrency:
-                yield await window.popleft()
             window.append(asyncio.create_task(work))
             next_at = max(next_at + interval_s, loop.time())
             await asyncio.sleep(next_at - loop.time())
+            if len(window) == concurrency:
+                yield await window.popleft()
         while window:
             yield await window.popleft()
     finally:
