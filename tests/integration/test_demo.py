@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.pictures.demo import PICTURE
 from tests.support.worker import run_command
 
 # The demo brings its own broker and index: what others have set must not lead it astray.
@@ -44,6 +45,8 @@ def test_demo_answers_its_dozen_questions() -> None:
     first = answered[0]
     assert first["queries"] == ["What does the runbook say about a stuck consumer group?"]
     assert first["result"]["evidence"][0]["doc_id"] == "kafka-consumer-group-stuck"
+    picture = PICTURE.read_text(encoding="utf-8")
+    assert [item for item in first["result"]["evidence"] if item["document_id"] not in picture] == []
 
 
 def test_demo_takes_the_readers_own_documents_and_questions(documents: Path) -> None:

@@ -1,0 +1,1 @@
+"""The README's pictures that are made from real runs."""
