@@ -69,7 +69,7 @@ class Newcomer:
             | self.port.environment
             | {
                 "MILVUS_COLLECTION": self.topics.name,
-                "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+                "PATH": f"{self.folder / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": str(Path(__file__).parents[2]),
             }
         )
@@ -93,7 +93,7 @@ class Newcomer:
 def newcomer(kafka: str, milvus_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
     """Gives somebody whose worker is running."""
     folder = tmp_path_factory.mktemp("newcomer")
-    _install(folder / "bin")
+    _install(folder / ".venv" / "bin")
     (folder / "runbooks").mkdir()
     for name in ("bad-deployment-rollback", "disk-full", "kafka-consumer-group-stuck"):
         shutil.copy(RUNBOOKS / f"{name}.md", folder / "runbooks")
@@ -179,11 +179,12 @@ def test_contract_is_written(newcomer: Newcomer) -> None:
 
 
 def _install(folder: Path) -> None:
-    """Puts the command where a shell finds it, whatever the environment is that the tests run in."""
-    folder.mkdir()
+    """Makes what `pip install` makes of a virtual environment, for the interpreter that the tests run in."""
+    folder.mkdir(parents=True)
     command = folder / "lookup-stage"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streams "$@"\n', encoding="utf-8")
     command.chmod(0o755)
+    (folder / "activate").write_text(f'PATH="{folder}:$PATH"\n', encoding="utf-8")
 
 
 def _wait_until_ready(port: WorkerPort, worker: subprocess.Popen[bytes], log: Path) -> None:
