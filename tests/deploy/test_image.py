@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from streams.settings import MetricsSettings
 from tests.faults.waiting import until
 from tests.support.cache import cached_directory
 from tests.support.fixtures import require_tool, skip_unless_required
 from tests.support.image import Image, SandboxUnavailable, read_recipe
+from tests.support.probing import WorkerPort
 from tests.support.worker import READY, StageTopics, reading_results, request, send_all
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +90,10 @@ async def test_the_image_starts_and_stops_as_its_user_on_a_read_only_file_system
     image: Image, topics: StageTopics, tmp_path: Path
 ) -> None:
     """The command as written: it becomes ready, answers, and leaves in order."""
-    environment = FINAL.environment | topics.environment | INSTANT_PORT
+    port = WorkerPort()
+    environment = FINAL.environment | topics.environment | INSTANT_PORT | port.environment
+    healthy = image.command("final", FINAL.health_check, environment, uid=FINAL.uid)
+    assert await _exit_code(healthy) == 1
     log = tmp_path / "worker.log"
     with log.open("wb") as output:
         command = image.command("final", FINAL.command, environment, uid=FINAL.uid)
@@ -98,6 +103,7 @@ async def test_the_image_starts_and_stops_as_its_user_on_a_read_only_file_system
         async with reading_results(topics) as results:
             await send_all(topics, [request("r-1", query="How do I roll back?", vector=[1.0, 2.0])])
             await results.wait_for(["r-1"], timeout_s=30)
+        assert await _exit_code(healthy) == 0
         worker.terminate()
         assert await asyncio.wait_for(worker.wait(), 30) == 0
     finally:
@@ -116,10 +122,24 @@ def test_the_image_has_no_demo_and_says_how_to_get_it(image: Image) -> None:
     )
 
 
+def test_the_image_s_port_is_the_one_that_is_set_by_default() -> None:
+    """What is exposed, asked for health, and listened on, is one number."""
+    assert FINAL.values("EXPOSE") == [FINAL.environment["METRICS_PORT"]] == [str(MetricsSettings().port)]
+
+
+async def _exit_code(command: list[str]) -> int:
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+    return await process.wait()
+
+
 def _wheels() -> Path:
     """Fetches every package that the image installs, once for each set of requirements."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    wanted = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["tracing"],
+        *project["build-system"]["requires"],
+    ]
     digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:16]
 
     def fetch(directory: Path) -> None:

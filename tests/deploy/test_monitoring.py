@@ -30,7 +30,7 @@ CAUSED = {
 
 
 async def test_every_alert_fires_when_it_should_and_every_panel_has_data(kafka: str, tmp_path: Path) -> None:
-    """One search hangs, one is down, requests are bad, and then nobody is there; a minute is a second."""
+    """One search hangs, one is down, requests are bad, and then nobody is there; minutes are short."""
     rules = quickened(ALERTS.read_text(encoding="utf-8"))
     async with monitored(kafka, require_tool("prometheus"), tmp_path, rules=rules) as stages:
         prometheus = stages.prometheus
@@ -44,7 +44,7 @@ async def test_every_alert_fires_when_it_should_and_every_panel_has_data(kafka: 
         await send_all(
             stages.waiting, [request(f"w-{number}", query="q") for number in range(WAITING_REQUESTS)]
         )
-        await _until(lambda: prometheus.firing() == CAUSED)
+        await _until(lambda: prometheus.firing() >= CAUSED)
         without_data = {
             query.panel for query in panel_queries() if not any(prometheus.values(query.over(WINDOW)))
         }
