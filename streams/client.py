@@ -16,8 +16,10 @@ from pipeline.errors import LookupStageError
 from streams.connection import client_arguments
 from streams.records import Headers
 from streams.results import HEADER_REQUEST_ID, LookupResult, decode
-from streams.settings import KafkaSettings
+from streams.settings import KafkaSettings, TopicSettings
 from streams.topics import max_record_bytes, require_topics
+
+POLL_MS = 1_000
 
 
 class ClientClosed(LookupStageError):
@@ -27,13 +29,11 @@ class ClientClosed(LookupStageError):
 class LookupClient:
     """Sends requests and awaits their results, many at once. Made by `connected_client`."""
 
-    def __init__(
-        self, producer: AIOKafkaProducer, consumer: AIOKafkaConsumer, *, requests_topic: str
-    ) -> None:
+    def __init__(self, producer: AIOKafkaProducer, consumer: AIOKafkaConsumer, topics: TopicSettings) -> None:
         """Takes started clients; the consumer reads the results topic from its end."""
         self._producer = producer
         self._consumer = consumer
-        self._requests_topic = requests_topic
+        self._topics = topics
         self._waiting: dict[str, asyncio.Future[LookupResult]] = {}
         self._closed: str | None = None
 
@@ -67,7 +67,7 @@ class LookupClient:
         with self._expected(request_id) as result:
             async with asyncio.timeout(timeout_s):
                 await self._producer.send_and_wait(
-                    self._requests_topic, value=body, key=key, headers=list(headers)
+                    self._topics.requests, value=body, key=key, headers=list(headers)
                 )
                 return await result
 
@@ -78,10 +78,13 @@ class LookupClient:
         """
         reason = "the client is closed"
         try:
-            async for message in self._consumer:
-                waiting = self._waiting.get(_request_id(message.headers))
-                if waiting is not None and not waiting.done():
-                    _settle(waiting, message.value)
+            while True:
+                for messages in (await self._consumer.getmany(timeout_ms=POLL_MS)).values():
+                    for message in messages:
+                        waiting = self._waiting.get(_request_id(message.headers))
+                        if waiting is not None and not waiting.done():
+                            _settle(waiting, message.value)
+                await self._take_in_new_partitions()
         except KafkaError as error:
             reason = f"results can no longer be read: {error}"
         finally:
@@ -89,6 +92,18 @@ class LookupClient:
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(ClientClosed(reason))
+
+    async def _take_in_new_partitions(self) -> None:
+        """Reads the partitions too that the topic was given since, from their beginning."""
+        known = self._consumer.assignment()
+        numbers = self._consumer.partitions_for_topic(self._topics.results) or ()
+        new = {TopicPartition(self._topics.results, number) for number in numbers} - known
+        if not new:
+            return
+        places = {partition: await self._consumer.position(partition) for partition in known}
+        self._consumer.assign([*known, *new])
+        for partition, offset in (places | dict.fromkeys(new, 0)).items():
+            self._consumer.seek(partition, offset)
 
     @contextmanager
     def _expected(self, request_id: object) -> Iterator[asyncio.Future[LookupResult]]:
@@ -131,7 +146,7 @@ async def connected_client(kafka: KafkaSettings) -> AsyncIterator[LookupClient]:
         stack.push_async_callback(consumer.stop)
         await consumer.start()
         await _read_from_end(consumer, [TopicPartition(results, n) for n in range(partitions[results])])
-        client = LookupClient(producer, consumer, requests_topic=requests)
+        client = LookupClient(producer, consumer, kafka.topics)
         receiving = asyncio.create_task(client.receive())
         stack.push_async_callback(_cancelled, receiving)
         yield client

@@ -63,14 +63,17 @@ def decode(value: bytes | None, headers: Headers = ()) -> DecodedRequest:
         raise RequestInvalid(
             sender.text, [FieldProblem(field="request", value="the value", problem=problem)]
         ) from error
+    request_id = _request_id(body.get("request_id"), sender)
+    if sender is None and expiry is None:
+        return DecodedRequest(request_id=request_id, body=body, flaw=flaw)
     used = {
         name: each
         for name, each in (("request_id", sender), ("expires_at", expiry))
         if each is not None and body.get(name) is None
     }
     return DecodedRequest(
-        request_id=_request_id(body.get("request_id"), sender),
-        body=body | {name: each.text for name, each in used.items()} if used else body,
+        request_id=request_id,
+        body=body | {name: each.text for name, each in used.items()},
         flaw=flaw,
         origins={name: each.header for name, each in used.items()},
         problems=tuple(each.problem for each in used.values() if each.problem is not None),

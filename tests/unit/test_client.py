@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import orjson
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.client import ClientClosed, LookupClient
 from streams.results import LookupResult, encode
+from streams.settings import TopicSettings
 
+TOPICS = TopicSettings(requests="the.requests", results="the.results")
 FOREVER_S = 30.0
 """No test waits for this long."""
 
@@ -58,26 +61,51 @@ class Message:
 
 
 class Consumer:
-    """A results topic that a test writes to."""
+    """A results topic that a test writes to.
+
+    Attributes:
+        places: The next offset of each partition that is read.
+        numbers: The partitions that the topic has.
+    """
 
     def __init__(self) -> None:
         self._messages: asyncio.Queue[Message | Exception] = asyncio.Queue()
+        self.places = {TopicPartition("the.results", 0): 17}
+        self.numbers = {0}
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message:
+    async def getmany(self, *, timeout_ms: int) -> dict[TopicPartition, list[Message]]:
+        """Gives the next message once there is one."""
+        assert timeout_ms > 0
         message = await self._messages.get()
         if isinstance(message, Exception):
             raise message
-        return message
+        return {TopicPartition("the.results", 0): [message]}
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Gives the partitions that are read."""
+        return frozenset(self.places)
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Gives the partitions that the topic has."""
+        assert topic == "the.results"
+        return self.numbers
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Gives the next offset of a partition."""
+        return self.places[partition]
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Reads other partitions, each from nobody knows where."""
+        self.places = dict.fromkeys(partitions, -1)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Goes on from an offset."""
+        self.places[partition] = offset
 
     def answer(self, request_id: str, value: bytes | None = None) -> None:
         """Writes a result."""
         result = encode(LookupResult(request_id=request_id, status="empty")) if value is None else value
-        self._messages.put_nowait(
-            Message(value=result, headers=(("x", b""), ("lookup-request-id", request_id.encode())))
-        )
+        self.write(Message(value=result, headers=(("x", b""), ("lookup-request-id", request_id.encode()))))
 
     def write(self, message: Message | Exception) -> None:
         """Writes anything."""
@@ -98,7 +126,7 @@ class Connection:
 async def connected() -> AsyncIterator[Connection]:
     """Gives a client that receives."""
     producer, consumer = Producer(), Consumer()
-    client = LookupClient(producer, consumer, requests_topic="the.requests")
+    client = LookupClient(producer, consumer, TOPICS)
     receiving = asyncio.create_task(client.receive())
     async with asyncio.timeout(10):
         yield Connection(client=client, producer=producer, consumer=consumer, receiving=receiving)
@@ -238,3 +266,14 @@ async def test_cancelled_request_is_forgotten() -> None:
         await end.producer.sent.get()
         end.consumer.answer("r-1")
         assert (await again).request_id == "r-1"
+
+
+async def test_partitions_that_a_topic_is_given_later_are_read_too() -> None:
+    """Old ones go on where they are, new ones from their beginning: a result there is nobody's loss."""
+    async with connected() as end:
+        end.consumer.numbers = {0, 1, 2}
+        asking = asyncio.create_task(end.client.look_up({"request_id": "r-1"}))
+        await end.producer.sent.get()
+        end.consumer.answer("r-1")
+        await asking
+        assert {tp.partition: offset for tp, offset in end.consumer.places.items()} == {0: 17, 1: 0, 2: 0}

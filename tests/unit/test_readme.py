@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streams.observability.catalogue import METRICS
+from streams.requests import LookupRequest, RequestedBudget
 from streams.setting_sources import setting_keys
 from streams.settings import Settings
 from tests.support.contract import check_result
@@ -40,6 +41,13 @@ def test_result_in_the_readme_is_in_the_contract() -> None:
     value = text_of("result").encode()
     headers = (("lookup-request-id", b"r-1"), ("lookup-status", b"ok"), ("content-type", b"application/json"))
     check_result(value, headers)
+
+
+def test_every_field_of_a_request_is_explained() -> None:
+    """The table of fields knows them all, those of the budget too."""
+    table = README.read_text(encoding="utf-8").partition("### Requests")[2].partition("### Results")[0]
+    fields = (*LookupRequest.model_fields, *RequestedBudget.model_fields)
+    assert [name for name in fields if f"`{name}`" not in table] == []
 
 
 def settings_table() -> str:
