@@ -1,0 +1,1 @@
+"""What the README's examples need beyond the product."""
