@@ -138,10 +138,9 @@ def _read(which: Which, file: Path, sides: SideStore, listener: Listener) -> Non
         listener.progress(f"reading the {which}", done, total)
 
     for number, _, recording in read_recordings(file, progress=progress, keep_going=listener.unreadable):
+        before = sides.digest("base", recording.request_id) if which == "candidate" else None
         # Nothing is lost where the result is the base's to the byte, so nobody needs to know why.
-        explain = which == "candidate" and result_digest(recording) != sides.digest(
-            "base", recording.request_id
-        )
+        explain = before is not None and before != result_digest(recording)
         try:
             sides.put(which, side_of(recording, explain=explain))
         except RecordingUnreadable as error:

@@ -15,9 +15,9 @@ from streams.recordings.recording import Recording, RecordingUnreadable
 from streams.results import LookupResult, of_members
 
 
-def result_digest(recording: Recording) -> bytes:
+def result_digest(recording: Recording) -> str:
     """Gives a digest that is the same for results that are the same to the byte."""
-    return blake2b(_bytes(recording.result), digest_size=16).digest()
+    return blake2b(_bytes(recording.result), digest_size=16).hexdigest()
 
 
 def side_of(recording: Recording, *, explain: bool) -> Side:

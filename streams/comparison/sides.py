@@ -49,7 +49,7 @@ class Item:
     content: str
     truncated: bool
     score: float
-    text: bytes
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Fate:
     key: str
     reason: FateReason
     merged_into: str | None
-    text: bytes
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class Side:
     limits: Limits | None
     budget: Budget | None
     index: str | None
-    digest: bytes
+    digest: str
 
 
 Texts: TypeAlias = Mapping[tuple[int, int], str]
@@ -176,5 +176,5 @@ def _whole_text(item: Evidence, texts: Texts) -> str:
     return next((texts[at] for at in ((one.query, one.rank) for one in reasons) if at in texts), item.content)
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

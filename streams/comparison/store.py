@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+import orjson
 import zstandard
 
-from streams.comparison.sides import Side
+from pipeline.model import Budget, Limits
+from streams.comparison.sides import Fate, Item, Side
 
 Which: TypeAlias = Literal["base", "candidate"]
 
@@ -20,7 +21,7 @@ MAX_NAMED = 5
 
 _TABLE = """
 CREATE TABLE sides (
-    file TEXT, request_id TEXT, at INTEGER, size INTEGER, digest BLOB, PRIMARY KEY (file, request_id)
+    file TEXT, request_id TEXT, at INTEGER, size INTEGER, digest TEXT, PRIMARY KEY (file, request_id)
 ) WITHOUT ROWID
 """
 _FIND = "SELECT digest FROM sides WHERE file = ? AND request_id = ?"
@@ -30,8 +31,8 @@ FROM sides AS base JOIN sides AS candidate USING (request_id)
 WHERE base.file = 'base' AND candidate.file = 'candidate'
 """
 _ALONE = """
-FROM sides AS own WHERE file = ? AND NOT EXISTS (
-    SELECT 1 FROM sides AS other WHERE other.file <> own.file AND other.request_id = own.request_id
+FROM sides AS own WHERE own.file = ? AND NOT EXISTS (
+    SELECT 1 FROM sides AS other WHERE other.file = ? AND other.request_id = own.request_id
 )
 """
 
@@ -86,14 +87,14 @@ class SideStore:
             seen.replaced += 1
             if len(seen.replaced_ids) < MAX_NAMED:
                 seen.replaced_ids.append(side.request_id)
-        packed = zstandard.compress(pickle.dumps(side), 1)
+        packed = zstandard.compress(orjson.dumps(side), 1)
         self._file.write(packed)
         self._index.execute(_PUT, (which, side.request_id, self._end, len(packed), side.digest))
         self._end += len(packed)
 
-    def digest(self, which: Which, request_id: str) -> bytes | None:
+    def digest(self, which: Which, request_id: str) -> str | None:
         """Gives the digest of a request's result, or `None` where the file has no such request."""
-        found: tuple[bytes] | None = self._index.execute(_FIND, (which, request_id)).fetchone()
+        found: tuple[str] | None = self._index.execute(_FIND, (which, request_id)).fetchone()
         return found and found[0]
 
     def pairs(self) -> Iterator[tuple[Side, Side]]:
@@ -105,8 +106,9 @@ class SideStore:
     def counts(self, which: Which) -> FileCounts:
         """Counts the requests of a file, once all of both are there."""
         seen = self._seen[which]
-        [alone] = self._index.execute(f"SELECT count(*) {_ALONE}", (which,)).fetchone()
-        some = self._index.execute(f"SELECT request_id {_ALONE} LIMIT {MAX_NAMED}", (which,))
+        files = (which, "candidate" if which == "base" else "base")
+        [alone] = self._index.execute(f"SELECT count(*) {_ALONE}", files).fetchone()
+        some = self._index.execute(f"SELECT request_id {_ALONE} LIMIT {MAX_NAMED}", files)
         return FileCounts(
             recordings=seen.recordings,
             repeated=seen.repeated,
@@ -130,8 +132,7 @@ class SideStore:
 
     def _side(self, at: int, size: int) -> Side:
         self._file.seek(at)
-        side: Side = pickle.loads(zstandard.decompress(self._file.read(size)))  # noqa: S301 - written above
-        return side
+        return _side(orjson.loads(zstandard.decompress(self._file.read(size))))
 
 
 def temporary_database(file: Path, table: str) -> sqlite3.Connection:
@@ -143,3 +144,16 @@ def temporary_database(file: Path, table: str) -> sqlite3.Connection:
     connection.execute(table)
     connection.execute("BEGIN")
     return connection
+
+
+def _side(members: dict[str, Any]) -> Side:
+    limits, budget = members.pop("limits"), members.pop("budget")
+    return Side(
+        queries=tuple(members.pop("queries")),
+        answered=tuple(members.pop("answered")),
+        items=tuple([Item(**item) for item in members.pop("items")]),
+        fates=tuple([Fate(**fate) for fate in members.pop("fates")]),
+        limits=None if limits is None else Limits(**limits),
+        budget=None if budget is None else Budget(**budget),
+        **members,
+    )
