@@ -14,6 +14,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.integration.bad_payloads import ERROR_HEADERS, Bad, bad_payloads, readable_id
+from tests.support.contract import check_error_headers
 from tests.support.topics import StoredRecord, committed_offsets, create_topics, end_offsets, read_all
 from tests.support.worker import (
     Payload,
@@ -257,6 +258,7 @@ def _request_of(dead: StoredRecord) -> tuple[bytes | None, bytes | None, tuple[t
     """Takes the error's headers, which come last, off a dead letter."""
     own, error = dead.headers[: -len(ERROR_HEADERS)], dead.headers[-len(ERROR_HEADERS) :]
     assert [name for name, _ in error] == [f"lookup.errors.{name}" for name in ERROR_HEADERS]
+    check_error_headers(error)
     return dead.key, dead.value, own
 
 

@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from tests.pictures.demo import PICTURE
+from tests.support.contract import check_body
 from tests.support.worker import run_command
 
 # The demo brings its own broker and index: what others have set must not lead it astray.
@@ -40,6 +41,7 @@ def test_demo_answers_its_dozen_questions() -> None:
     answered = orjson.loads(printed.stdout)
     assert len(answered) == 12
     for entry in answered:
+        check_body(orjson.dumps(entry["result"]))
         assert entry["result"]["status"] == "ok"
         assert entry["result"]["ledger"]["projected"] == len(entry["result"]["evidence"]) > 0
     first = answered[0]

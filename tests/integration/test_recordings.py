@@ -18,6 +18,7 @@ from streams.recordings.recording import Recording
 from tests.faults.supervisor import Supervisor
 from tests.faults.trial import PACED_PORT, SESSION_TIMEOUT_S
 from tests.faults.waiting import until
+from tests.support.contract import check_recording
 from tests.support.topics import create_topics, read_all
 from tests.support.worker import Payload, StageTopics, reading_results, run_command, send_all
 
@@ -78,6 +79,8 @@ def recorded(stage: StageTopics, path: Path, *arguments: str) -> list[Recording]
     done = run_command("record", *arguments, "-o", str(path), environment=stage.environment)
     assert (done.code, done.stdout) == (0, ""), done.stderr
     read = [each.recording for each in read_recordings(path)]
+    for each in read_recordings(path):
+        check_recording(each.line)
     assert done.stderr == f"{len(read)} recordings written to {path}\n"
     return read
 

@@ -8,8 +8,18 @@ from typing import Any
 
 import jsonschema_rs
 
-from streams.contract.schemas import result_headers_schema, result_schema
+from streams.contract.schemas import (
+    dead_letter_headers_schema,
+    recording_schema,
+    result_headers_schema,
+    result_schema,
+)
 from streams.records import Headers
+
+
+def check_body(value: bytes | str) -> None:
+    """Fails a test whose result is not in the contract."""
+    _results().validate(json.loads(value))
 
 
 def check_result(value: bytes | None, headers: Headers) -> None:
@@ -20,6 +30,21 @@ def check_result(value: bytes | None, headers: Headers) -> None:
     text = {name: (content or b"").decode("utf-8", "replace") for name, content in headers}
     _result_headers().validate(text)
     assert (text["lookup-request-id"], text["lookup-status"]) == (body["request_id"], body["status"])
+
+
+def check_error_headers(headers: Headers) -> None:
+    """Fails a test whose dead letter has, behind the request's own, headers that are not in the contract."""
+    text = {name: (content or b"").decode() for name, content in headers}
+    assert len(text) == len(headers)
+    _error_headers().validate(text)
+
+
+def check_recording(line: bytes) -> None:
+    """Fails a test whose recording is not in the contract, or whose result in it is not."""
+    recording = json.loads(line)
+    _recordings().validate(recording)
+    if recording["result"] is not None:
+        _results().validate(recording["result"])
 
 
 def closed(schema: Any) -> Any:
@@ -41,3 +66,13 @@ def _results() -> jsonschema_rs.Validator:
 @cache
 def _result_headers() -> jsonschema_rs.Validator:
     return jsonschema_rs.validator_for(closed(result_headers_schema()))
+
+
+@cache
+def _error_headers() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(closed(dead_letter_headers_schema()))
+
+
+@cache
+def _recordings() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(closed(recording_schema()))
