@@ -71,7 +71,8 @@ def check(decoded: DecodedRequest, rules: RequestRules) -> tuple[LookupRequest, 
             FieldProblem(field="request", value="the value", problem=f"must be JSON: {decoded.flaw}")
         )
     if problems or lookup is None:
-        raise RequestInvalid(decoded.request_id, problems)
+        # What only lenient parsers read cannot be written as it was.
+        raise RequestInvalid(decoded.request_id, problems, request.hints if decoded.flaw is None else None)
     return request, lookup
 
 

@@ -222,11 +222,13 @@ class RequestInvalid(Exception):
     Attributes:
         request_id: Whom to answer.
         problems: At least one.
+        hints: The request's own, where nothing is wrong with them.
     """
 
-    def __init__(self, request_id: str, problems: Iterable[FieldProblem]) -> None:
+    def __init__(self, request_id: str, problems: Iterable[FieldProblem], hints: Any = None) -> None:
         self.request_id = request_id
         self.problems = tuple(problems)
+        self.hints = hints
         super().__init__("; ".join(f"{p.field} = {p.value}: {p.problem}" for p in self.problems))
 
 

@@ -50,7 +50,7 @@ class LookupResult:
         ledger: What became of every hit; it balances.
         limits: The widths in force, `None` for a rejected request.
         error: Why it was rejected or failed.
-        hints: The request's own, echoed.
+        hints: The request's own, echoed; `None` where they or the request's JSON are at fault.
         dropped: Every hit that is not in the evidence; left out of the JSON unless asked for with `explain`.
     """
 
@@ -88,7 +88,7 @@ def result_of(
 def rejected_result(error: RequestInvalid) -> LookupResult:
     """Tells an agent what is wrong with its request."""
     rejection = Rejection(message="the request is not valid", fields=error.problems)
-    return LookupResult(request_id=error.request_id, status="rejected", error=rejection)
+    return LookupResult(request_id=error.request_id, status="rejected", error=rejection, hints=error.hints)
 
 
 def encode(result: LookupResult) -> bytes:

@@ -116,7 +116,24 @@ async def max_record_bytes(kafka: KafkaSettings, names: Sequence[str]) -> dict[s
         ConfigurationError: One line saying why the brokers cannot be reached.
     """
     async with admin_client(kafka) as client:
-        return await _record_bytes(client, names)
+        return dict.fromkeys(names, DEFAULT_MAX_MESSAGE_BYTES) | await _record_bytes(client, names)
+
+
+async def dead_letters_too_small(kafka: KafkaSettings) -> str | None:
+    """Says how the dead-letter topic takes less than the dead letter of the largest request.
+
+    Returns:
+        What it takes and what it should; `None` where it takes enough, or the brokers do not tell.
+
+    Raises:
+        ConfigurationError: One line saying why the brokers cannot be reached.
+    """
+    requests, dead_letters = kafka.topics.requests, kafka.topics.dead_letters
+    async with admin_client(kafka) as client:
+        sizes = await _record_bytes(client, (requests, dead_letters))
+    if sizes.keys() != {requests, dead_letters}:
+        return None
+    return _too_small(sizes[dead_letters], sizes[requests] + DEAD_LETTER_HEADROOM_BYTES) or None
 
 
 def worker_topics(settings: Settings) -> tuple[str, ...]:
@@ -135,7 +152,8 @@ async def _record_bytes(client: AIOKafkaAdminClient, names: Sequence[str]) -> di
     resources = [
         ConfigResource(ConfigResourceType.TOPIC, name, configs={MAX_MESSAGE_BYTES: None}) for name in names
     ]
-    sizes = dict.fromkeys(names, DEFAULT_MAX_MESSAGE_BYTES)
+    """Gives what the brokers tell; topics of which they do not are left out."""
+    sizes: dict[str, int] = {}
     try:
         responses = await client.describe_configs(resources)
     except KafkaError:  # a broker that does not know the request
@@ -143,7 +161,8 @@ async def _record_bytes(client: AIOKafkaAdminClient, names: Sequence[str]) -> di
     for response in responses:
         for _code, _message, _kind, topic, entries in response.resources:
             told = {name: value for name, value, *_ in entries}
-            sizes[topic] = int(told.get(MAX_MESSAGE_BYTES) or DEFAULT_MAX_MESSAGE_BYTES)
+            if told.get(MAX_MESSAGE_BYTES):
+                sizes[topic] = int(told[MAX_MESSAGE_BYTES])
     return sizes
 
 

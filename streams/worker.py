@@ -19,7 +19,7 @@ from streams.observability.observer import Observer, observing
 from streams.observability.positions import membership
 from streams.settings import KafkaSettings, Settings
 from streams.stage import LookupStage
-from streams.topics import require_topics, worker_topics
+from streams.topics import dead_letters_too_small, require_topics, worker_topics
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +48,9 @@ async def run_worker(settings: Settings) -> None:
 
 async def _work(settings: Settings, stopping: asyncio.Event, observer: Observer) -> None:
     await require_topics(settings.kafka, worker_topics(settings))
+    shortfall = await dead_letters_too_small(settings.kafka)
+    if shortfall is not None:
+        log.warning("dead_letter_topic_too_small", topic=settings.kafka.topics.dead_letters, why=shortfall)
     async with running_stage(settings, observer) as stage:
         app = create_app(settings)
         attach_stage(app, stage, settings)

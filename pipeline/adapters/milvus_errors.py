@@ -138,6 +138,10 @@ _BY_WORDS = {
 }
 
 
+# How gRPC's TLS library names a certificate that none of the trusted authorities has signed.
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+
+
 def search_error(error: EngineError) -> SearchError:
     """Gives the port's error for one of the engine's; raise it `from` that."""
     failure = _failure(error)
@@ -145,12 +149,16 @@ def search_error(error: EngineError) -> SearchError:
 
 
 def explain(error: EngineError) -> str:
-    """Says in one line what went wrong, with the engine's own words where they help.
+    """Says in one line what went wrong, with the engine's own words or the setting at fault where they help.
 
     For people who start the stage, not for results: hosts and times may stand in it.
     """
     failure = _failure(error)
     root = _root(error)
+    if failure is _NO_ACCESS:
+        return f"{failure.message}: see milvus.token"
+    if _UNTRUSTED in str(root):
+        return f"{failure.message}: its certificate is not trusted: see milvus.ca-file"
     if failure.telling or not isinstance(root, vendor.MilvusException):
         return failure.message
     return f"{failure.message}: {' '.join(str(root.message).split())}"

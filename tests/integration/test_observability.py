@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from streams.observability.catalogue import METRICS
+from streams.settings import KafkaSettings, TopicSettings
+from streams.topics import dead_letters_too_small
 from tests.support.fixtures import require_tool
 from tests.support.probing import WorkerPort
 from tests.support.spans import SpanCollector
+from tests.support.topics import create_topics
 from tests.support.worker import (
     Payload,
     StageTopics,
@@ -57,6 +60,7 @@ async def test_a_worker_shows_what_it_does(kafka: str, tmp_path: Path) -> None:
         assert port.get("/nothing").status == 404
         worker.send(signal.SIGTERM)
         assert worker.wait(timeout_s=40) == 0
+    assert '"dead_letter_topic_too_small"' in worker.log  # the test's topics are as Kafka makes them
     _check_counts(seen, topics)
     _check_with_prometheus(text)
 
@@ -129,6 +133,40 @@ async def test_a_trace_is_exported_as_the_standard_variables_say(kafka: str, tmp
     assert headers["traceparent"] == f"00-{TRACE}-{send.span_id.hex()}-01".encode()
     assert headers["tracestate"] == b"v=1"
     assert collector.services == {"lookup-stage"}
+
+
+@pytest.mark.parametrize("moment", ["/livez", "/readyz"])
+async def test_a_worker_that_is_told_to_stop_while_it_starts_stops_well(
+    kafka: str, tmp_path: Path, moment: str
+) -> None:
+    """Before Faust has begun to start, or just as it has joined its group: exit code 0, and no traceback."""
+    topics, port = StageTopics(bootstrap=kafka), WorkerPort()
+    await topics.create(partitions=PARTITIONS)
+    worker = WorkerProcess(topics.environment | ENVIRONMENT | port.environment, tmp_path / "log")
+    worker.launch()
+    try:
+        await port.until(lambda port: port.get(moment).status == 200)
+        worker.send(signal.SIGTERM)
+        assert worker.wait(timeout_s=40) == 0
+    finally:
+        worker.kill()
+    assert '"worker_stopped"' in worker.log
+    assert "exception" not in worker.log
+    assert "Traceback" not in worker.log
+
+
+@pytest.mark.parametrize(("more", "told"), [(65_535, True), (65_536, False)])
+async def test_a_dead_letter_topic_that_takes_too_little_is_told_of(
+    kafka: str, *, more: int, told: bool
+) -> None:
+    """It must take the largest request with 64 KiB of headers: what cannot be kept would stop the worker."""
+    topics = StageTopics(bootstrap=kafka)
+    for name, size in ((topics.requests, 2_000_000), (topics.dead_letters, 2_000_000 + more)):
+        await create_topics(kafka, name, configs={"max.message.bytes": str(size)})
+    names = TopicSettings(requests=topics.requests, dead_letters=topics.dead_letters)
+    said = await dead_letters_too_small(KafkaSettings(bootstrap_servers=kafka, topics=names))
+    expected = "takes 2065535 bytes, a request with the error's headers may have 2065536"
+    assert said == (expected if told else None)
 
 
 async def test_a_port_that_is_taken_stops_the_start(kafka: str) -> None:

@@ -36,6 +36,8 @@ from tests.support.ports import free_port, free_ports
 from tests.support.worker import CommandOutput, StageTopics, WorkerProcess, run_command
 
 SECRET = "hush-4f9c1d7e"
+NO_ACCESS = "the search engine refuses the token, or its rights"
+UNTRUSTED = "the search engine cannot be reached: its certificate is not trusted"
 """Part of every password, key and token here: where it is seen, something leaks."""
 
 USER, PASSWORD, KEY_PASSWORD, API_KEY = "agent", f"{SECRET}-sasl", f"{SECRET}-key", f"{SECRET}-api"
@@ -353,9 +355,10 @@ class TestRefusedByMilvus:
     @pytest.mark.parametrize(
         ("changed", "complaint"),
         [
-            ({"MILVUS_TOKEN": f"root:{SECRET}-wrong"}, "the search engine refuses the token"),
-            ({"MILVUS_TOKEN": ""}, "the search engine refuses the token"),
-            ({"MILVUS_CA_FILE": "{stranger}"}, "the search engine cannot be reached"),
+            ({"MILVUS_TOKEN": f"root:{SECRET}-wrong"}, f"{NO_ACCESS}: see milvus.token"),
+            ({"MILVUS_TOKEN": ""}, f"{NO_ACCESS}: see milvus.token"),
+            ({"MILVUS_CA_FILE": "{stranger}"}, f"{UNTRUSTED}: see milvus.ca-file"),
+            ({"MILVUS_CA_FILE": ""}, f"{UNTRUSTED}: see milvus.ca-file"),
             ({"MILVUS_CA_FILE": "/nowhere/ca.pem"}, "/nowhere/ca.pem cannot be read"),
         ],
     )

@@ -412,6 +412,8 @@ HINTS = {
         pytest.param(NOTHING, {}, "empty", id="empty"),
         pytest.param(raising(SearchUnavailable("it is down")), {}, "failed", id="failed"),
         pytest.param(NOTHING, {"expires_at": "2026-01-31T11:00:00Z"}, "expired", id="expired"),
+        pytest.param(NOTHING, {"retrieve_k": 0}, "rejected", id="rejected for its form"),
+        pytest.param(NOTHING, {"retrieve_k": 5_000}, "rejected", id="rejected by a rule"),
     ],
 )
 async def test_hints_are_echoed_and_never_evidence(
@@ -430,6 +432,19 @@ async def test_hints_of_any_kind_are_echoed(hints: object) -> None:
     """Also what counts as false is a hint."""
     body = result(await answered(request(hints=hints), answerer({"q": NOTHING})))
     assert (body["hints"], type(body["hints"])) == (hints, type(hints))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(request(hints="x" * 20_000), id="too large"),
+        pytest.param(consumed(b'{"request_id": "r-1", "query": "q", "hints": [NaN]}'), id="no JSON"),
+    ],
+)
+async def test_hints_that_are_at_fault_are_not_echoed(asked: ConsumedRecord) -> None:
+    """A rejection of the hints themselves, or of what only looks like JSON, has none."""
+    body = result(await answered(asked, answerer({"q": NOTHING})))
+    assert (body["status"], body["hints"]) == ("rejected", None)
 
 
 async def test_hints_of_integers_are_echoed_up_to_64_bits() -> None:
