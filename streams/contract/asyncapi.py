@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
+from streams.contract.examples import REQUEST, example_result
 from streams.contract.schemas import (
     LEFT_TO_THE_STAGE,
     dead_letter_headers_schema,
@@ -126,14 +127,18 @@ def _messages() -> dict[str, Any]:
             headers="LookupRequestHeaders",
             payload="LookupRequest",
             key="Chosen by the agent, such as its session; results carry it too.",
-        ),
+        )
+        | {"examples": [{"payload": REQUEST}]},
         "LookupResult": _message(
             "A result, as JSON.",
             headers="LookupResultHeaders",
             payload="LookupResult",
             key="The request's; its id where it has none.",
         )
-        | {"correlationId": {"location": "$message.payload#/request_id"}},
+        | {
+            "correlationId": {"location": "$message.payload#/request_id"},
+            "examples": [{"payload": example_result()}],
+        },
         "DeadLetter": _message(
             "A request that could not be answered with evidence.",
             headers="DeadLetterHeaders",

@@ -413,6 +413,17 @@ def test_document_points_only_at_what_is_in_it() -> None:
             found = found[part]
 
 
+def test_examples_of_the_document_are_valid() -> None:
+    """What is shown is what may be sent, and what comes of it."""
+    messages = FILES["asyncapi.json"]["components"]["messages"]
+    (request,), (result,) = (messages[name]["examples"] for name in ("LookupRequest", "LookupResult"))
+    assert list(complaints(request["payload"], DEFAULTS)) == []
+    validator("request").validate(request["payload"])
+    jsonschema_rs.validator_for(closed(SCHEMAS["result"])).validate(result["payload"])
+    assert result["payload"]["request_id"] == request["payload"]["request_id"]
+    assert len(result["payload"]["evidence"]) == 2
+
+
 def test_document_takes_requests_whose_id_is_in_the_headers() -> None:
     """A CloudEvent's value need not repeat the id."""
     document = FILES["asyncapi.json"]
