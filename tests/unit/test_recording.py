@@ -206,23 +206,23 @@ class Colour(enum.Enum):
     RED = "red"
 
 
-STRANGE: list[object] = [
-    math.nan,
-    math.inf,
-    uuid.UUID(int=5),
-    Colour.RED,
-    b"bytes",
-    object(),
-    (1, 2),
-    {1: "a"},
-    MappingProxyType({"a": 1}),
-    2**64,
-    10**400,
-    "\ud800",
-]
+STRANGE: dict[str, object] = {
+    "NaN": math.nan,
+    "infinite": math.inf,
+    "UUID": uuid.UUID(int=5),
+    "enumeration": Colour.RED,
+    "bytes": b"bytes",
+    "object": object(),
+    "tuple": (1, 2),
+    "mapping by number": {1: "a"},
+    "mapping that is no dict": MappingProxyType({"a": 1}),
+    "65 bits": 2**64,
+    "400 digits": 10**400,
+    "lone surrogate": "\ud800",
+}
 
 
-@pytest.mark.parametrize("strange", STRANGE, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("strange", STRANGE.values(), ids=STRANGE)
 @pytest.mark.parametrize(
     "found",
     [

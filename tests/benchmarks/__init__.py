@@ -1,0 +1,1 @@
+"""Figures of the README, and the commands that reproduce them."""
