@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import orjson
 
 
 @click.command(epilog="Example: lookup-stage contract --out contract/")
@@ -24,17 +23,17 @@ def contract(config_file: Path | None, *, folder: Path | None) -> None:
     """
     from pipeline.errors import LookupStageError
     from streams import configuration
-    from streams.contract.files import contract_files
+    from streams.contract.files import contract_files, written
 
     settings = configuration.load(config_file)
     files = contract_files(settings.kafka, settings.rag)
     if folder is None:
-        click.echo(orjson.dumps(files["asyncapi.json"], option=orjson.OPT_INDENT_2))
+        click.echo(written(files["asyncapi.json"]), nl=False)
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            (folder / name).write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+            (folder / name).write_bytes(written(content))
             click.echo(folder / name)
     except OSError as error:
         raise LookupStageError(f"--out {folder}: cannot be written: {error}") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from streams.contract.asyncapi import asyncapi_document
 from streams.contract.schemas import (
     dead_letter_headers_schema,
@@ -23,3 +25,8 @@ def contract_files(kafka: KafkaSettings, rag: RagSettings) -> dict[str, dict[str
         "dead-letter-headers.schema.json": dead_letter_headers_schema(),
         "recording.schema.json": recording_schema(),
     }
+
+
+def written(content: dict[str, Any]) -> bytes:
+    """Gives the bytes of one of the files."""
+    return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

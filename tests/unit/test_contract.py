@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from pipeline.model import Budget, Limits, Problem
 from pipeline.outcome import PathAnswer, conclude
 from streams.contract.asyncapi import asyncapi_document
-from streams.contract.files import contract_files
+from streams.contract.files import contract_files, written
 from streams.contract.schemas import (
     LEFT_TO_THE_STAGE,
     dead_letter_headers_schema,
@@ -56,6 +57,22 @@ SCHEMAS = {
 def validator(name: str) -> jsonschema_rs.Validator:
     """Gives a validator of one of the schemas."""
     return jsonschema_rs.validator_for(SCHEMAS[name])
+
+
+# The files
+
+KEPT = Path(__file__).parents[2] / "deploy" / "contract"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_that_is_kept_is_that_of_the_code(name: str) -> None:
+    """A change of the contract is seen; `lookup-stage contract --out deploy/contract` writes it anew."""
+    assert json.loads((KEPT / name).read_bytes()) == json.loads(written(FILES[name]))
+
+
+def test_no_other_file_is_kept() -> None:
+    """What is no longer written is no longer there."""
+    assert {file.name for file in KEPT.iterdir()} == FILES.keys()
 
 
 # The schemas themselves

@@ -30,7 +30,8 @@ def test_every_block_is_run() -> None:
     assert [(block.line, block.language) for block in runnable if block.runner not in {"run", "test"}] == []
     names = [(block.runner, str(block.name)) for block in runnable]
     assert len(set(names)) == len(names)
-    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
+    files = (file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
+    tests = "".join(text for text in files if "text_of" in text)
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for runner, name in names:
         assert f'"{name}"' in tests if runner == "test" else name in gate, name
