@@ -34,13 +34,13 @@ def print_comparison(comparison: Comparison, checks: Sequence[Check], console: C
         highlight=False,
     )
     if totals.compared:
-        console.print(_overlaps(comparison))
+        console.print(_overlaps(comparison), Text(), sep="\n")
     if comparison.relevance is not None and comparison.relevance.measures:
-        console.print(_relevance(comparison.relevance))
+        _print_relevance(comparison.relevance, console)
     for finding in findings(comparison):
         console.print(Text(f"• {printable(finding)}"))
     if comparison.worst:
-        console.print(_worst(comparison.worst))
+        console.print(Text(), _worst(comparison.worst), sep="\n")
     for one in checks:
         console.print(_check(one))
 
@@ -58,7 +58,6 @@ def _overlaps(comparison: Comparison) -> Table:
     levels = {"by evidence": comparison.totals.chunks, "by document": comparison.totals.documents}
     for name, overlap in levels.items():
         table.add_row(name, *map(share, _figures(overlap)))
-    table.add_row("")
     return table
 
 
@@ -66,9 +65,8 @@ def _figures(overlap: MeanOverlap) -> tuple[float | None, ...]:
     return overlap.jaccard, overlap.rbo, overlap.top1
 
 
-def _relevance(relevance: Relevance) -> Table:
-    judged = f"relevance, judged by {relevance.level}"
-    table = _table(judged, "base", "candidate", "difference", "better", "worse", "p (paired t-test)")
+def _print_relevance(relevance: Relevance, console: Console) -> None:
+    table = _table("relevance", "base", "candidate", "difference", "better", "worse", "p")
     for one in relevance.measures:
         table.add_row(
             one.name,
@@ -79,13 +77,18 @@ def _relevance(relevance: Relevance) -> Table:
             f"{one.worse:,}",
             "-" if one.p_value is None else f"{one.p_value:.3g}",
         )
-    table.add_row(f"{relevance.requests:,} requests, {relevance.missing:,} judged ones not compared\n")
-    return table
+    console.print(table)
+    console.print(
+        f"(judged by {relevance.level}; {relevance.requests:,} requests, {relevance.missing:,} judged ones not"
+        " compared; p of a paired t-test)\n",
+        style="dim",
+        highlight=False,
+    )
 
 
 def _worst(worst: Sequence[Difference]) -> Table:
-    table = _table("\nworst requests", "\nchange", "\nJaccard", "\nRBO", "\nlost", "\nnew")
-    table.add_column("\nwhy")
+    table = _table("worst requests", "change", "Jaccard", "RBO", "lost", "new")
+    table.add_column("why")
     for difference in worst[:MAX_SHOWN_REQUESTS]:
         overlap = difference.chunks
         table.add_row(
