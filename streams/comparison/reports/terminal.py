@@ -79,8 +79,8 @@ def _print_relevance(relevance: Relevance, console: Console) -> None:
         )
     console.print(table)
     console.print(
-        f"(judged by {relevance.level}; {relevance.requests:,} requests, {relevance.missing:,} judged ones not"
-        " compared; p of a paired t-test)\n",
+        f"(judged by {relevance.level}; {relevance.requests:,} requests, {relevance.missing:,} judged ones"
+        " not compared; p of a paired t-test)\n",
         style="dim",
         highlight=False,
     )
