@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import yaml
 
 from pipeline.adapters.milvus_collection import MilvusCollection
 from streams.demo.session import RUNBOOKS
@@ -46,9 +47,8 @@ class Newcomer:
     milvus_uri: str
     port: WorkerPort
 
-    def script(self, name: str) -> list[str]:
-        """Gives the command that runs a block, with the addresses of what runs here."""
-        text = text_of(name)
+    def script(self, text: str) -> list[str]:
+        """Gives the command that runs a block's text, with the addresses of what runs here."""
         for written, here in (
             ("kafka:9092", self.topics.bootstrap),
             ("http://milvus:19530", self.milvus_uri),
@@ -69,6 +69,7 @@ class Newcomer:
             | self.port.environment
             | {
                 "MILVUS_COLLECTION": self.topics.name,
+                "STAGE_RECORDING": "all",
                 "PATH": f"{self.folder / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": str(Path(__file__).parents[2]),
             }
@@ -76,8 +77,12 @@ class Newcomer:
 
     def run(self, name: str) -> str:
         """Runs a block and gives what it printed."""
+        return self.run_text(text_of(name))
+
+    def run_text(self, text: str) -> str:
+        """Runs what stands in a block and gives what it printed."""
         finished = subprocess.run(
-            self.script(name),
+            self.script(text),
             cwd=self.folder,
             env=self.environment(),
             capture_output=True,
@@ -103,7 +108,7 @@ def newcomer(kafka: str, milvus_uri: str, tmp_path_factory: pytest.TempPathFacto
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            somebody.script("worker"),
+            somebody.script(text_of("worker")),
             cwd=folder,
             env=somebody.environment(),
             stdout=output,
@@ -178,12 +183,55 @@ def test_contract_is_written(newcomer: Newcomer) -> None:
         assert orjson.loads((newcomer.folder / file).read_bytes())
 
 
+def test_recordings_are_replayed_and_compared_by_hand_and_in_ci(newcomer: Newcomer) -> None:
+    """Another cap shows what it costs; unchanged, the workflow's own step passes its thresholds."""
+    newcomer.run("ask")
+    shown = newcomer.run("regression")
+    assert "max_chunks_per_document: 2 → 1" in shown
+    assert "over the document cap" in shown
+    assert (newcomer.folder / "report.html").stat().st_size > 0
+    steps = yaml.safe_load(text_of("workflow"))["jobs"]["compare"]["steps"]
+    [step] = [step for step in steps if step.get("name") == "Replay and compare"]
+    checked = newcomer.run_text(step["run"])
+    assert checked.count("passed ") == 3
+    assert "FAILED" not in checked
+
+
+def test_a_public_collection_is_compared_with_its_judgements(newcomer: Newcomer) -> None:
+    """Converted, indexed, asked, recorded, replayed and measured: no step is missing."""
+    require_tool("kcat")
+    collection = newcomer.folder / "techqa"
+    collection.mkdir()
+    lines = {
+        "docs.jsonl": {"doc_id": "lag", "title": "Consumer lag", "text": "Restart the consumer. " * 80},
+        "queries.jsonl": {"query_id": "q-1", "text": "What to do about consumer lag?"},
+    }
+    for name, line in lines.items():
+        (collection / name).write_bytes(orjson.dumps(line))
+    (collection / "qrels.tsv").write_text("query_id\tdoc_id\trelevance\nq-1\tlag\t1\n", encoding="utf-8")
+    newcomer.run("collection")
+    _wait_until_recorded(newcomer, b'"q-1"')
+    shown = newcomer.run("collection-compare")
+    [recall] = [line.split() for line in shown.splitlines() if line.startswith("recall@10")]
+    assert recall[1:3] == ["1.0000", "1.0000"]
+
+
+def _wait_until_recorded(newcomer: Newcomer, text: bytes) -> None:
+    give_up = time.monotonic() + COMMAND_TIMEOUT_S
+    file = newcomer.folder / "so-far.jsonl"
+    newcomer.run_text("lookup-stage record -o so-far.jsonl")
+    while text not in file.read_bytes():
+        assert time.monotonic() < give_up
+        newcomer.run_text("lookup-stage record -o so-far.jsonl")
+
+
 def _install(folder: Path) -> None:
     """Makes what `pip install` makes of a virtual environment, for the interpreter that the tests run in."""
     folder.mkdir(parents=True)
-    command = folder / "lookup-stage"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streams "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
+    for name, arguments in (("lookup-stage", " -m streams"), ("python", "")):
+        command = folder / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
     (folder / "activate").write_text(f'PATH="{folder}:$PATH"\n', encoding="utf-8")
 
 
