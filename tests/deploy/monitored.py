@@ -46,17 +46,18 @@ class Monitored:
     switch: Path
     workers: tuple[WorkerProcess, ...]
 
-    async def load(self, *, rate: int, bad_every: int) -> None:
-        """Sends requests to the busy stage until cancelled.
+    async def load(self, topics: StageTopics, *, rate: int, bad_every: int) -> None:
+        """Sends requests to a stage until cancelled.
 
         Args:
+            topics: Those of the stage.
             rate: Requests a second.
             bad_every: One in so many is none that can be answered.
         """
         numbers = count()
         while True:
             second = [_request(next(numbers), bad_every) for _ in range(rate)]
-            await send_all(self.busy, second, rate=rate)
+            await send_all(topics, second, rate=rate)
 
     async def stop_workers(self) -> None:
         """Ends both workers in order."""
@@ -67,7 +68,9 @@ class Monitored:
 
 
 @asynccontextmanager
-async def monitored(kafka: str, program: str, directory: Path, *, rules: str) -> AsyncIterator[Monitored]:
+async def monitored(
+    kafka: str, program: str, directory: Path, *, rules: str, waiting: str | None = None
+) -> AsyncIterator[Monitored]:
     """Starts two workers and a Prometheus for as long as the block runs.
 
     Args:
@@ -75,10 +78,13 @@ async def monitored(kafka: str, program: str, directory: Path, *, rules: str) ->
         program: Path of `prometheus`.
         directory: Where logs and data go.
         rules: The text of a file of rules.
+        waiting: What the names of the waiting stage's topics begin with, on a broker that knows them not.
     """
     switch = directory / "search-is-down"
     ports = {name: WorkerPort() for name in ("busy", "waiting")}
     topics = {name: StageTopics(bootstrap=kafka) for name in ports}
+    if waiting is not None:
+        topics["waiting"] = StageTopics(bootstrap=kafka, name=waiting)
     settings = {"busy": BUSY, "waiting": WAITING | {SWITCH: str(switch)}}
     jobs = {name: port.number for name, port in ports.items()}
     with ExitStack() as stack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.deploy.monitored import monitored
 from tests.support.fixtures import require_tool
+from tests.support.panels import View, draw
 from tests.support.prometheus import ALERTS, alert_rules, panel_queries, quickened
 from tests.support.worker import request, send_all
 
@@ -33,14 +35,15 @@ async def test_every_alert_fires_when_it_should_and_every_panel_has_data(kafka: 
     """One search hangs, one is down, requests are bad, and then nobody is there; minutes are short."""
     rules = quickened(ALERTS.read_text(encoding="utf-8"))
     async with monitored(kafka, require_tool("prometheus"), tmp_path, rules=rules) as stages:
-        prometheus = stages.prometheus
+        prometheus, started = stages.prometheus, time.time()
         await send_all(stages.waiting, [request(f"r-{number}", query="q") for number in range(10)])
-        loading = asyncio.create_task(stages.load(rate=40, bad_every=5))
+        loading = asyncio.create_task(stages.load(stages.busy, rate=40, bad_every=5))
         await _until(lambda: prometheus.values('lookup_requests_total{job="busy", status="ok"} > 0') != [])
         assert prometheus.firing() - {"LookupDeadLetters/busy"} == set()
 
         await send_all(stages.busy, [request("hanging", query="hang")])
         stages.switch.touch()
+        down_at = time.time()
         await send_all(
             stages.waiting, [request(f"w-{number}", query="q") for number in range(WAITING_REQUESTS)]
         )
@@ -49,6 +52,10 @@ async def test_every_alert_fires_when_it_should_and_every_panel_has_data(kafka: 
             query.panel for query in panel_queries() if not any(prometheus.values(query.over(WINDOW)))
         }
         assert without_data == set()
+
+        view = View(job="waiting", start=started, end=time.time(), shaded=(down_at, time.time()))
+        await asyncio.to_thread(draw, prometheus, view, tmp_path / "panels.png")
+        assert (tmp_path / "panels.png").stat().st_size > 0
 
         loading.cancel()
         await stages.stop_workers()

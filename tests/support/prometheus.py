@@ -34,18 +34,22 @@ class PanelQuery:
     Attributes:
         panel: The panel's title.
         unit: Of its values, as Grafana names it.
+        logarithmic: Whether its axis is.
+        texts: Texts that stand for values, if any do.
         expression: The query, with Grafana's variables.
         legend: Template of the series' names.
     """
 
     panel: str
     unit: str
+    logarithmic: bool
+    texts: Mapping[int, str]
     expression: str
     legend: str
 
-    def over(self, window: str) -> str:
-        """Gives the query as Grafana would send it for all jobs."""
-        return self.expression.replace("$__rate_interval", window).replace("$job", ".*")
+    def over(self, window: str, *, job: str = ".*") -> str:
+        """Gives the query as Grafana would send it for some jobs, all by default."""
+        return self.expression.replace("$__rate_interval", window).replace("$job", job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +64,7 @@ def panel_queries() -> list[PanelQuery]:
     """Gives every query of the dashboard, in the order of its panels."""
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     return [
-        PanelQuery(
-            panel=panel["title"],
-            unit=panel["fieldConfig"]["defaults"]["unit"],
-            expression=target["expr"],
-            legend=target["legendFormat"],
-        )
+        _query(panel["title"], panel["fieldConfig"]["defaults"], target)
         for panel in dashboard["panels"]
         for target in panel.get("targets", [])
     ]
@@ -159,3 +158,15 @@ class PrometheusServer:
                 return bool(response.status == 200)
         except OSError:
             return False
+
+
+def _query(panel: str, shown: Mapping[str, Any], target: Mapping[str, str]) -> PanelQuery:
+    (texts,) = shown.get("mappings", [{"options": {}}])
+    return PanelQuery(
+        panel=panel,
+        unit=shown["unit"],
+        logarithmic=shown["custom"].get("scaleDistribution", {}).get("type") == "log",
+        texts={int(value): text["text"] for value, text in texts["options"].items()},
+        expression=target["expr"],
+        legend=target["legendFormat"],
+    )

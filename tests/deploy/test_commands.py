@@ -1,0 +1,55 @@
+"""What README and runbook tell people to type, as far as that goes without a daemon and a cluster."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import pytest
+
+from streams.cli import cli
+from tests.support.helm import render
+from tests.support.readme import text_of
+
+ROOT = Path(__file__).parents[2]
+RUNBOOK = ROOT / "deploy" / "RUNBOOK.md"
+
+
+def test_the_readme_s_chart_is_rendered_with_its_values(helm: Path) -> None:
+    """`helm upgrade --install` would take these values: `helm template` does."""
+    words = _commands()["helm"]
+    assert words[1:5] == ["upgrade", "--install", "lookup", "deploy/helm/lookup-stage"]
+    manifests = {manifest["kind"]: manifest for manifest in render(helm, *words[5:])}
+    assert manifests["ScaledObject"]["spec"]["maxReplicaCount"] == 12
+
+
+def test_the_readme_s_files_are_there_and_its_image_is_the_chart_s(helm: Path) -> None:
+    """Compose and build are given files that exist; the chart looks for the image that is built."""
+    words = shlex.split(text_of("deploy"))
+    for file in (word for flag, word in pairwise(words) if flag == "-f"):
+        assert (ROOT / file).is_file()
+    (tag,) = (word for flag, word in pairwise(words) if flag == "-t")
+    (deployment,) = (each for each in render(helm) if each["kind"] == "Deployment")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == tag
+
+
+@pytest.mark.parametrize(
+    "written", sorted(set(re.findall(r"`lookup-stage ([^`…]+)`", RUNBOOK.read_text(encoding="utf-8"))))
+)
+def test_every_command_of_the_runbook_is_one(written: str) -> None:
+    """The product's own parser takes command and options."""
+    words = shlex.split(written)
+    command: click.Command = cli
+    while isinstance(command, click.Group):
+        command = command.commands[words.pop(0)]
+    if "--help" not in words:
+        parsed = command.make_parser(click.Context(command)).parse_args(words)
+        assert set(parsed[0]) <= {each.name for each in command.params}
+
+
+def _commands() -> dict[str, list[str]]:
+    lines = text_of("deploy").replace("\\\n", " ").splitlines()
+    return {shlex.split(line)[0]: shlex.split(line) for line in lines}
