@@ -8,7 +8,7 @@ from streams.observability.catalogue import METRICS
 from streams.requests import LookupRequest, RequestedBudget
 from streams.setting_sources import setting_keys
 from streams.settings import Settings
-from tests.support.contract import check_result
+from tests.support.contract import check_recording, check_result
 from tests.support.readme import README, blocks, text_of
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +42,11 @@ def test_result_in_the_readme_is_in_the_contract() -> None:
     value = text_of("result").encode()
     headers = (("lookup-request-id", b"r-1"), ("lookup-status", b"ok"), ("content-type", b"application/json"))
     check_result(value, headers)
+
+
+def test_recording_in_the_readme_is_in_the_contract() -> None:
+    """So is the example of a recording."""
+    check_recording(text_of("recording").encode())
 
 
 def test_every_field_of_a_request_is_explained() -> None:
