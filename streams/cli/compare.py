@@ -13,6 +13,7 @@ from pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from streams.comparison.comparing import Comparison, Options
+    from streams.comparison.relevance import Judgements
     from streams.comparison.reports.as_json import JsonReport
     from streams.comparison.thresholds import Check
     from streams.recordings.recording import RecordingUnreadable
@@ -66,7 +67,6 @@ def compare(base: Path, candidate: Path, **options: Any) -> int:
     --fail-under this exits 0 whatever it finds.
     """
     from streams.comparison.comparing import Options
-    from streams.comparison.relevance import read_qrels
     from streams.comparison.reports.as_json import JsonReport
     from streams.comparison.thresholds import check, threshold
 
@@ -75,13 +75,23 @@ def compare(base: Path, candidate: Path, **options: Any) -> int:
     how = Options(
         depth=options["depth"],
         worst=options["worst"],
-        judgements=None if qrels is None else read_qrels(qrels),
+        judgements=None if qrels is None else _judgements(qrels),
     )
     json = JsonReport(sys.stdout.buffer) if options["as_json"] else None
     comparison = _compare(base, candidate, how, json, keep_going=options["keep_going"])
     checks = check(comparison, thresholds)
     _report(comparison, checks, json, junit=options["junit"], html=options["html"])
     return 0 if all(one.passed for one in checks) else 1
+
+
+def _judgements(qrels: Path) -> Judgements:
+    from streams.comparison.relevance import read_qrels
+
+    try:
+        import ir_measures  # noqa: F401 - said now, and not after an hour of comparing
+    except ImportError:
+        raise ConfigurationError("--qrels needs ir-measures: pip install 'lookup-stage[qrels]'") from None
+    return read_qrels(qrels)
 
 
 def _compare(

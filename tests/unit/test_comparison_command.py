@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import orjson
@@ -103,6 +104,17 @@ def test_all_reports_are_written_at_once(capsysbinary: pytest.CaptureFixture[byt
     }
     assert "recall is 0.5000, must be at least 0.6" in Path("junit.xml").read_text(encoding="utf-8")
     assert "recall@10" in Path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("files")
+def test_judgements_need_an_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without ir-measures the command says how to get it, before it reads anything."""
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    Path("qrels").write_text("lost 0 doc3 1\n", encoding="utf-8")
+    assert run("--qrels", "qrels") == 2
+    assert "pip install 'lookup-stage[qrels]'" in capsys.readouterr().err
 
 
 def test_help_names_every_threshold(capsys: pytest.CaptureFixture[str]) -> None:

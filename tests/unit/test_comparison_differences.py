@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model import Limits, PathHits, SearchHit
+from pipeline.model import Dropped, Limits, Outcome, PathHits, SearchHit
 from pipeline.outcome import PathAnswer
-from streams.comparison.differences import Difference, LossReason, Overlap
+from streams.comparison.differences import Difference, LossReason, Overlap, difference
+from streams.comparison.reading import side_of
+from streams.comparison.sides import fates_of
 from streams.recordings.recording import Recording, RecordingUnreadable
 from tests import strategies
 from tests.builders import answer, budget, failure, hit, limits, recording
@@ -107,6 +109,17 @@ def test_of_several_hits_of_one_key_the_one_that_came_furthest_tells_why() -> No
     twice = [replace(FOUR[0], score=0.1), replace(FOUR[0], score=0.05), replace(FOUR[0], content="")]
     found = compared(looked_up(*FOUR), looked_up(*twice, *FOUR[1:], widths=limits(return_n=3)))
     assert losses(found) == {"doc0#chunk-0": "over_return_n"}
+
+
+def test_a_key_that_was_merged_into_another_says_into_which() -> None:
+    """Rules by which two keys are one would say so in the ledger."""
+    merged = Dropped(
+        document_id="doc0#chunk-0", reason="duplicate", query=0, rank=1, merged_into="doc9#chunk-0"
+    )
+    [fate] = fates_of((), Outcome(status="empty", dropped=(merged,)), {})
+    candidate = replace(side_of(looked_up(*FOUR[1:]), explain=True), fates=(fate,))
+    [lost] = difference(side_of(looked_up(*FOUR), explain=False), candidate, depth=10).lost
+    assert (lost.reason, lost.merged_into) == ("duplicate", "doc9#chunk-0")
 
 
 def test_evidence_that_this_version_would_have_kept_is_unexplained() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +93,25 @@ def test_what_utf_8_cannot_hold_does_not_hide_why_evidence_went(tmp_path: Path) 
     candidate = recording(answer(*HITS[:2], odd), widths=limits(return_n=2))
     assert all_compared(tmp_path, [base], [base]).totals.identical_results == 1
     assert all_compared(tmp_path, [base], [candidate]).totals.lost == {"over_return_n": 1}
+
+
+def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
+    """Ten times as many requests, all of them changed, need no more memory than a page of an index or two."""
+    few, many = (_peak_bytes(tmp_path, count) for count in (40, 400))
+    assert many - few < 256 * 1_024
+
+
+def _peak_bytes(folder: Path, count: int) -> int:
+    base = written(folder / "base.jsonl", (looked_up(f"r-{number}") for number in range(count)))
+    candidate = written(
+        folder / "new.jsonl", (looked_up(f"r-{number}", without=1) for number in range(count))
+    )
+    tracemalloc.start()
+    try:
+        assert compare_files(base, candidate, Options(worst=5)).totals.changes["changed"] == count
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 # Files that cannot be read
