@@ -16,8 +16,9 @@ from jsonschema_rs import Draft202012Validator
 from streams.setting_sources import environment_name, setting_keys
 from streams.settings import Settings
 from streams.worker import STOP_TIMEOUT_S
-from tests.support.fixtures import require_tool
-from tests.support.kafka_server import KAFKA_VERSION
+from tests.support.fixtures import require_tool, skip_unless_required
+from tests.support.kafka_server import KAFKA_VERSION, KafkaServer, KafkaUnavailable
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "deploy" / "compose.yaml"
@@ -90,6 +91,35 @@ def test_servers_are_of_the_versions_that_the_tests_run_on() -> None:
     )
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}"
     assert SERVICES["milvus"]["image"] == f"milvusdb/milvus:v{milvus}"
+
+
+class _ComposeKafka(KafkaServer):
+    """A broker with what the Compose file sets, and nothing else, on free ports of this machine."""
+
+    def _defaults(self) -> dict[str, str]:
+        properties = {
+            name.removeprefix("KAFKA_").lower().replace("_", "."): str(value)
+            for name, value in SERVICES["kafka"]["environment"].items()
+        }
+        ports = {"9092": free_port(), "9093": self._controller_port, "29092": self._port}
+        for name in ("listeners", "advertised.listeners", "controller.quorum.voters"):
+            properties[name] = re.sub(
+                r":(\d+)\b",
+                lambda port: f":{ports[port[1]]}",
+                properties[name].replace("://:", "://127.0.0.1:"),
+            )
+        return properties | {"log.dirs": str(self._directory / "data")}
+
+
+@pytest.mark.kafka
+def test_what_is_set_for_kafka_starts_a_broker_that_the_machine_reaches(tmp_path: Path) -> None:
+    """The image makes properties of its variables; with these the broker answers where it is published."""
+    try:
+        server = _ComposeKafka(tmp_path / "kafka")
+    except KafkaUnavailable as missing:
+        skip_unless_required("LOOKUP_REQUIRE_KAFKA", missing)
+    with server:
+        assert server.pid is not None
 
 
 def test_prometheus_is_of_the_version_that_the_tests_run_on() -> None:
