@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pipeline.errors import SearchError, SearchTimeout
 from pipeline.model import Lookup, Outcome, PathHits, Problem, SearchHit, SearchQuery, Vector
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
+from pipeline.values import value
 
 T = TypeVar("T")
 
 INTERNAL = Problem(code="internal", message="the search failed in an unforeseen way")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Answered:
     """A lookup that has run.
 
@@ -54,6 +54,8 @@ class LookupPipeline:
         vectors = await self._vectors(lookup, deadline)
         if isinstance(vectors, Exception):
             found: Sequence[PathHits | Exception] = [vectors] * len(lookup.queries)
+        elif len(vectors) == 1:  # needs no task of its own
+            found = [await self._path(lookup, 0, vectors[0], deadline)]
         else:
             found = await asyncio.gather(
                 *(self._path(lookup, index, vector, deadline) for index, vector in enumerate(vectors))

@@ -41,7 +41,7 @@ class Condition:
     any_of: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
     """What a search port is asked for: one path of a lookup's fan-out.
 
@@ -215,7 +215,7 @@ class Budget:
     min_chars_per_item: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """A valid request with every default filled in.
 

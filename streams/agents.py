@@ -6,6 +6,7 @@ the stage, and the stage acknowledges every event itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import faust
@@ -17,7 +18,9 @@ from streams.settings import Settings
 from streams.stage import LookupStage
 
 COMMIT_INTERVAL_S = 1.0
-BUFFERED_EVENTS = 4_096
+BUFFERED_EVENTS = 16_384
+"""More than a second of work: when they are too many, Faust fetches nothing for a second."""
+
 MAX_POLL_INTERVAL_S = 365 * 24 * 3_600.0
 """As good as no limit: a worker that waits for its search may fetch nothing for hours.
 
@@ -60,6 +63,12 @@ class _StatelessApp(faust.App):
 
     def _create_directories(self) -> None:
         """Makes none."""
+
+    def on_init_dependencies(self) -> Iterable[Any]:
+        """Leaves Faust's own counting out, at which nobody looks."""
+        services: Iterable[Any] = super().on_init_dependencies()
+        self.sensors.remove(self.monitor)
+        return services
 
 
 # In the body of a class of one's own Faust would replace the quiet logger of its library.

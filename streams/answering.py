@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
@@ -12,6 +12,7 @@ from pipeline.errors import SearchError
 from pipeline.lookup import INTERNAL, LookupPipeline
 from pipeline.model import Ledger, Lookup, Outcome, Problem
 from pipeline.outcome import PathAnswer
+from pipeline.values import value
 from streams.dead_letters import Failure, Stage, dead_letter_record
 from streams.decoding import RequestUnreadable, decode
 from streams.log_context import work_is_about
@@ -24,7 +25,7 @@ from streams.settings import TopicSettings
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What is published for one request.
 
@@ -123,16 +124,18 @@ class Answerer:
         if request.expires_at is not None:
             timeout_s = min(timeout_s, request.expires_at.timestamp() - self._now())
         if timeout_s <= 0:
-            expired = self._answer(record, _result(request, lookup, Outcome(status="expired")), None)
-            return replace(expired, lookup=lookup)
+            result = _result(request, lookup, Outcome(status="expired"))
+            return self._answer(record, result, None, lookup=lookup)
         answered = await self._pipeline.run(lookup, timeout_s=timeout_s)
         for error in answered.failures:
             if not isinstance(error, SearchError):
                 log.error("search_failed_unforeseen", exc_info=error)
         outcome = answered.outcome
         failure = _search_failure(answered.failures) if outcome.status == "failed" else None
-        return replace(
-            self._answer(record, _result(request, lookup, outcome), failure),
+        return self._answer(
+            record,
+            _result(request, lookup, outcome),
+            failure,
             lookup=lookup,
             paths=answered.answers,
             search_errors=answered.failures,
@@ -148,7 +151,9 @@ class Answerer:
             record, LookupResult(request_id=request_id, status="failed", error=problem), failure
         )
 
-    def _answer(self, record: ConsumedRecord, result: LookupResult | None, failure: Failure | None) -> Answer:
+    def _answer(
+        self, record: ConsumedRecord, result: LookupResult | None, failure: Failure | None, **known: Any
+    ) -> Answer:
         topics = self._topics
         return Answer(
             result=None if result is None else result_record(record, result, topic=topics.results),
@@ -158,6 +163,7 @@ class Answerer:
             request_id=None if result is None else result.request_id,
             status=None if result is None else result.status,
             failure=failure,
+            **known,
         )
 
 

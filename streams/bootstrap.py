@@ -35,7 +35,10 @@ from streams.topics import max_record_bytes, worker_topics
 
 log = structlog.get_logger(__name__)
 
-MAX_BATCH_BYTES = 16_384
+MAX_BATCH_BYTES = 65_536
+
+LINGER_MS = 5
+"""A request to the brokers costs as much as ten results in it."""
 
 BEFORE_EVERY_EXPIRY = -math.inf
 """The clock of a replay: what was recorded has expired long since, and is to be answered all the same."""
@@ -228,6 +231,7 @@ def _create_producer(settings: Settings, max_bytes: Collection[int]) -> AIOKafka
         enable_idempotence=True,
         max_batch_size=min(MAX_BATCH_BYTES, *max_bytes),
         max_request_size=max(max_bytes),
+        linger_ms=LINGER_MS,
         request_timeout_ms=int(settings.stage.publish_timeout * 1_000),
     )
 

@@ -5,24 +5,28 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import field
 from typing import Any
 
 import orjson
 
+from pipeline.values import value
 from streams.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID, Attribute, attribute
 from streams.records import Headers
 from streams.requests import FieldProblem, RequestInvalid, shown
 
 MAX_DIGITS = 4_000
 
+LARGE_BYTES = 65_536
+"""A value that is larger may hold millions of lists."""
+
 
 class RequestUnreadable(Exception):
     """No request id can be read from a record: there is nobody to answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class DecodedRequest:
     """A record from which a request id could be read.
 
@@ -96,7 +100,7 @@ def _json_object(value: bytes | None) -> tuple[dict[str, Any], str | None]:
     if value is None:
         raise RequestUnreadable("the value is null")
     flaw = None
-    with _no_garbage_collection():
+    with _no_garbage_collection() if len(value) > LARGE_BYTES else nullcontext():
         try:
             body = orjson.loads(value)
         except orjson.JSONDecodeError as error:

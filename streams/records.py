@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from pipeline.values import value
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Header names and values in the record's order; names may repeat."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class ConsumedRecord:
     """A record as it was read.
 
@@ -32,7 +33,7 @@ class ConsumedRecord:
     headers: Headers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class ProducedRecord:
     """A record to be written.
 

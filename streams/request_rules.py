@@ -16,7 +16,6 @@ from streams.decoding import DecodedRequest
 from streams.requests import (
     FieldProblem,
     LookupRequest,
-    RequestedBudget,
     RequestInvalid,
     shown,
 )
@@ -107,12 +106,13 @@ def _lookup(request: LookupRequest, rules: RequestRules) -> tuple[Lookup | None,
             for limit in error.exceeded
         ]
         return None, problems + exceeded
-    budget = request.budget or RequestedBudget()
     lookup = Lookup(
         queries=request.all_queries,
         vectors=request.all_vectors,
         limits=limits,
-        budget=narrow_budget(rules.budget, **budget.model_dump()),
+        budget=rules.budget
+        if request.budget is None
+        else narrow_budget(rules.budget, **request.budget.model_dump()),
         conditions=_conditions(request, rules),
         explain=request.explain is True,
     )

@@ -71,16 +71,29 @@ class Resilience:
             CircuitOpen: The search is down and was not asked.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
+        try:
+            return await self._try(ask, deadline, 1)
+        except SearchError as error:
+            if not _worth_retrying(error):
+                raise
+            return await self._again(ask, deadline, error)
+
+    async def _again(self, ask: Callable[[float], Awaitable[T]], deadline: float, first: SearchError) -> T:
+        """Goes on after a first try that failed: nearly every call needs one, and none of this."""
+        left = deadline - asyncio.get_running_loop().time()
         async for attempt in AsyncRetrying(
             retry=retry_if_exception(_worth_retrying),
-            stop=stop_after_attempt(self._policy.attempts) | stop_before_delay(timeout_s),
+            stop=stop_after_attempt(self._policy.attempts) | stop_before_delay(left),
             wait=wait_exponential(multiplier=self._policy.first_wait_s, max=self._policy.longest_wait_s)
             + wait_random(0, self._policy.first_wait_s),
             before_sleep=self._say,
             reraise=True,
         ):
             with attempt:
-                return await self._try(ask, deadline, attempt.retry_state.attempt_number)
+                number = attempt.retry_state.attempt_number
+                if number == 1:
+                    raise first
+                return await self._try(ask, deadline, number)
         raise AssertionError("tenacity raises the last error")
 
     def _say(self, state: RetryCallState) -> None:

@@ -1,1 +1,1 @@
-"""Figures of the README, and the commands that reproduce them."""
+"""How fast the stage is: `python -m tests.benchmarks` beside its peers, and other figures of the README."""

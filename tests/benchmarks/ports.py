@@ -1,0 +1,55 @@
+"""Search ports for the benchmarks, as `search.port: package.module:factory` finds them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+
+from pipeline.model import SearchHit, SearchQuery
+from streams.settings import Settings
+from tests.benchmarks.hits import made_hits
+
+SLOW_S = 0.02
+
+
+class InstantSearch:
+    """Answers at once, each width with the same hits, so that everything but the search is measured."""
+
+    async def start(self) -> None:
+        """Has nothing to connect to."""
+
+    async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:  # noqa: ARG002
+        """Gives as many hits as asked for."""
+        return hits_of(query.limit)
+
+    async def close(self) -> None:
+        """Has nothing to release."""
+
+
+class SlowSearch(InstantSearch):
+    """Takes 20 ms, so that the processor is not the limit."""
+
+    async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
+        """Waits, then answers."""
+        await asyncio.sleep(SLOW_S)
+        return await super().search(query, timeout_s=timeout_s)
+
+
+@cache
+def hits_of(limit: int) -> tuple[SearchHit, ...]:
+    """Gives the hits of a width."""
+    [path] = made_hits(1, limit)
+    return tuple(SearchHit(**hit) for hit in path["hits"])
+
+
+def instant(settings: Settings) -> InstantSearch:
+    """Makes the port; needs no setting."""
+    del settings
+    return InstantSearch()
+
+
+def slow(settings: Settings) -> SlowSearch:
+    """Makes the port; needs no setting."""
+    del settings
+    return SlowSearch()
