@@ -86,7 +86,7 @@ def running(
                     )
             yield processes
         except TimeoutError:
-            print(*(log.read_text(errors="replace")[-3_000:] for log in logs), sep="\n", file=sys.stderr)
+            sys.stderr.writelines(log.read_text(errors="replace")[-3_000:] for log in logs)
             raise
         finally:
             for process in processes:
