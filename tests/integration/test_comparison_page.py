@@ -18,7 +18,7 @@ from streams.comparison.reports.page import html_page
 from streams.comparison.thresholds import check
 from tests.builders import answer, failure, hit, limits, recording
 from tests.comparisons import all_compared
-from tests.support.fixtures import require_tool
+from tests.support.browser import chromium
 
 HOSTILE = (
     "</script></style><script>document.title='taken'</script><img src=http://127.0.0.1/x onerror=alert(1)>"
@@ -58,18 +58,9 @@ def page(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     """Gives Chromium with the page open, and its logs."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = require_tool("chromium")
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(executable_path=require_tool("chromedriver"))
-    opened = webdriver.Chrome(options=options, service=service)
-    try:
+    with chromium() as opened:
         opened.get(page(tmp_path_factory.mktemp("page")).as_uri())
         yield opened
-    finally:
-        opened.quit()
 
 
 @pytest.fixture(autouse=True)
