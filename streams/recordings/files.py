@@ -11,7 +11,7 @@ from typing import IO, BinaryIO, NamedTuple, TypeAlias, cast
 
 import zstandard
 
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, LookupStageError
 from streams.recordings.recording import Recording, RecordingUnreadable, decode
 
 MAX_LINE_BYTES = 128 * 1_024 * 1_024
@@ -84,16 +84,20 @@ def writing_recordings(path: Path) -> Iterator[Callable[[bytes], None]]:
         path: A file whose name ends in `.jsonl` or `.jsonl.zst`, or `-` for standard output.
 
     Raises:
-        ConfigurationError: The file cannot be written.
+        ConfigurationError: The file cannot be opened.
+        LookupStageError: It takes no more: the disk is full, or whoever read it is gone.
     """
-    with _opened_to_write(path) as file:
-        write = file.write
+    try:
+        with _opened_to_write(path) as file:
+            write = file.write
 
-        def write_line(line: bytes) -> None:
-            write(line)
-            write(b"\n")
+            def write_line(line: bytes) -> None:
+                write(line)
+                write(b"\n")
 
-        yield write_line
+            yield write_line
+    except OSError as error:
+        raise LookupStageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _numbered(path: Path, progress: Report) -> Iterator[NumberedRecording]:

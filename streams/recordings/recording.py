@@ -6,9 +6,10 @@ Frozen replay is exact: of what `decode` gives back the pure core makes the same
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from itertools import starmap
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -16,17 +17,21 @@ import orjson
 from pipeline.errors import LookupStageError
 from pipeline.model import Budget, Limits, PathHits, Problem, SearchHit
 from pipeline.outcome import PathAnswer
+from pipeline.values import value
 from streams.recordings.exact_json import Written, exact_line, is_plain, plain_line
 from streams.records import Headers
 
 VERSION = 1
+
+_HIT_VALUES = itemgetter("id", "content", "metadata", "score", "distance", "metric")
+"""In the order in which a `SearchHit` takes them."""
 
 
 class RecordingUnreadable(LookupStageError):
     """Something is not a recording, or not one that this version can read. One line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class RecordedPath:
     """One query of the fan-out and what the search said to it.
 
@@ -39,7 +44,7 @@ class RecordedPath:
     answer: PathAnswer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Captured:
     """Where and when the request was read.
 
@@ -56,7 +61,7 @@ class Captured:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class RecordedIndex:
     """What was searched.
 
@@ -70,7 +75,7 @@ class RecordedIndex:
     fingerprint: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One lookup.
 
@@ -167,7 +172,7 @@ def decode(line: bytes) -> Recording:
 
 
 def _recording(members: Mapping[str, Any]) -> Recording:
-    paths, limits, budget, index = (members[name] for name in ("paths", "limits", "budget", "index"))
+    paths, limits, budget, index = members["paths"], members["limits"], members["budget"], members["index"]
     request, result = _object(members, "request"), members["result"]
     if not isinstance(members["request_id"], str):
         raise TypeError("request_id is not text")
@@ -191,7 +196,7 @@ def _recording(members: Mapping[str, Any]) -> Recording:
 def _path(path: Mapping[str, Any]) -> RecordedPath:
     # Straight into the values: replay is to keep up with reading the lines.
     query, error = path["query"], path["error"]
-    hits = tuple([SearchHit(**hit) for hit in path["hits"]])
+    hits = tuple(starmap(SearchHit, map(_HIT_VALUES, path["hits"])))
     answer = PathAnswer(
         query=query,
         hits=PathHits(query=query, hits=hits),
@@ -235,8 +240,8 @@ def _object(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _counts(members: Mapping[str, Any]) -> Mapping[str, int]:
-    for name, value in members.items():
-        if type(value) is not int or value < 1:
+    for name, count in members.items():
+        if type(count) is not int or count < 1:
             raise TypeError(f"{name} is not a count")
     return members
 
@@ -247,8 +252,8 @@ def _in_one_line(request: bytes) -> bytes:
 
 
 def _base64(value: bytes | None) -> str | None:
-    return None if value is None else b64encode(value).decode()
+    return None if value is None else b2a_base64(value, newline=False).decode()
 
 
 def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else b64decode(text, validate=True)
+    return None if text is None else a2b_base64(text, strict_mode=True)

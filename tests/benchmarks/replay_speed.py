@@ -30,11 +30,11 @@ WORDS = (
 )
 LOADS = """
 import sys, time, orjson
-began = time.perf_counter()
+began, used = time.perf_counter(), time.process_time()
 with open(sys.argv[1], "rb") as file:
     for line in file:
         orjson.loads(line)
-print(time.perf_counter() - began)
+print(time.perf_counter() - began, time.process_time() - used)
 """
 
 
@@ -109,14 +109,17 @@ def _figures(file: Path, tenth: Path, count: int) -> dict[str, float]:
     whole = measured(*replay, str(file), "-o", out)
     assert Path(out).stat().st_size == file.stat().st_size
     second = measured(sys.executable, "-c", LOADS, str(file))
-    reading_s = (float(first.output) + float(second.output)) / 2
+    (took, used), (took_again, used_again) = (map(float, run.output.split()) for run in (first, second))
+    reading_s, reading_cpu_s = (took + took_again) / 2, (used + used_again) / 2
     return {
         "lookups": count,
         "bytes_a_line": round(file.stat().st_size / count),
         "orjson_loads_lines_per_s": round(count / reading_s),
         "replay_lines_per_s": round(count / whole.seconds),
         "replay_share_of_orjson_loads": round(reading_s / whole.seconds, 3),
+        "orjson_loads_cpu_us_per_line": round(reading_cpu_s / count * 1e6, 1),
         "replay_cpu_us_per_line": round(whole.cpu_s / count * 1e6, 1),
+        "replay_share_of_orjson_loads_cpu": round(reading_cpu_s / whole.cpu_s, 3),
         "peak_mib_of_a_tenth": round(small.peak_mib, 1),
         "peak_mib_of_all": round(whole.peak_mib, 1),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, LookupStageError
 from streams.recordings.files import read_recordings, writing_recordings
 from streams.recordings.recording import RecordingUnreadable, encode
 from tests.builders import answer, hit, recording
@@ -170,3 +171,13 @@ def test_files_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
         list(read_recordings(path))
     with pytest.raises(ConfigurationError, match="cannot be written: No such file"), writing_recordings(path):
         pass
+
+
+@SUFFIXES
+def test_disk_that_is_full_is_one_line(tmp_path: Path, suffix: str) -> None:
+    """It is said of which file, whenever the system tells of it."""
+    path = tmp_path / f"file{suffix}"
+    path.symlink_to("/dev/full")
+    noise = (random.Random(number).randbytes(2_000).hex().encode() for number in range(1_000))
+    with pytest.raises(LookupStageError, match="cannot be written: No space left"):
+        written(path, noise)
