@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -125,7 +126,8 @@ class Coalescer(Generic[Q, A]):
         call = _Call(questions)
         for each in questions:
             each.call = call
-        task = call.task = asyncio.create_task(self._answer(questions, call))
+        # In a context of its own: it is about no one request.
+        task = call.task = asyncio.create_task(self._answer(questions, call), context=Context())
         self._calls.add(task)
         group.calls += 1
         task.add_done_callback(lambda task: self._ended(task, call, group))

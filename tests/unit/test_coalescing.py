@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import pytest
 
@@ -408,3 +409,18 @@ async def test_texts_of_many_callers_are_embedded_together() -> None:
     assert (one, other) == ([(1.0,), (2.0,)], [(3.0,)])
     assert inner.asked == [("a", "bb", "ccc")]
     assert embedder.dimension == inner.dimension
+
+
+async def test_call_is_about_no_one_request() -> None:
+    """What the first caller's task knows of its request, for its log lines, does not go into the call."""
+    request: ContextVar[str | None] = ContextVar("request", default=None)
+    seen: list[str | None] = []
+
+    async def embed(texts: Sequence[str]) -> Sequence[Vector]:
+        seen.append(request.get())
+        return [(1.0,) for _ in texts]
+
+    request.set("r-1")
+    embedder = CoalescingEmbedder(FakeEmbedder(embed), max_batch_size=8, max_calls=4)
+    await embedder.embed(["a"], timeout_s=LONG_S)
+    assert seen == [None]

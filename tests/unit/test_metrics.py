@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -15,12 +15,13 @@ from prometheus_client.metrics import Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
-from pipeline.model import DropReason, ErrorCode, Ledger, LookupStatus, SearchQuery
+from pipeline.model import DropReason, ErrorCode, Ledger, LookupStatus, SearchHit, SearchQuery
+from pipeline.ports import SearchesManyAtOnce
 from streams.answering import Answer
 from streams.dead_letters import Failure
 from streams.observability import catalogue
 from streams.observability.metrics import WorkerMetrics, registry_of
-from streams.observability.search import MeasuredSearch
+from streams.observability.search import MeasuredSearch, measured
 from streams.observability.state import PartitionState, WorkerState
 from streams.observability.tallies import Distribution
 from streams.records import ProducedRecord
@@ -213,6 +214,25 @@ async def test_search_is_counted_by_its_outcome(reply: SearchReply, outcome: str
         each: seen["lookup_search_duration_seconds_count", (each,)] for each in catalogue.SEARCH.values
     } == dict.fromkeys(catalogue.SEARCH.values, 0) | {outcome: 1}
     assert seen["lookup_search_batch_size_sum", ()] == 1
+
+
+async def test_call_of_many_queries_is_counted_once() -> None:
+    """The batch's size is a distribution of its own; a port that takes one at a time is left so."""
+
+    class Both(FakeSearch):
+        async def search_many(
+            self, queries: Sequence[SearchQuery], *, timeout_s: float
+        ) -> Sequence[Sequence[SearchHit]]:
+            return [await self.search(query, timeout_s=timeout_s) for query in queries]
+
+    metrics = new_metrics()
+    port = measured(Both({"q": answering(hit("a", 0))}), metrics)
+    assert isinstance(port, SearchesManyAtOnce)
+    assert len(await port.search_many([QUERY] * 3, timeout_s=1)) == 3
+    seen = samples(metrics)
+    assert seen["lookup_search_duration_seconds_count", ("ok",)] == 1
+    assert (seen["lookup_search_batch_size_count", ()], seen["lookup_search_batch_size_sum", ()]) == (1, 3)
+    assert not isinstance(measured(FakeSearch({}), metrics), SearchesManyAtOnce)
 
 
 async def test_search_that_is_called_off_is_counted_so() -> None:
