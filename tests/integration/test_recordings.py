@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from streams.recordings.files import read_recordings
 from streams.recordings.recording import Recording
@@ -19,12 +21,12 @@ from tests.faults.supervisor import Supervisor
 from tests.faults.trial import PACED_PORT, SESSION_TIMEOUT_S
 from tests.faults.waiting import until
 from tests.support.contract import check_recording
-from tests.support.topics import create_topics, read_all
+from tests.support.topics import committed_offsets, create_topics, read_all
 from tests.support.worker import Payload, StageTopics, reading_results, run_command, send_all
 
 pytestmark = pytest.mark.kafka
 
-COUNT = 500
+COUNT, PARTITIONS = 500, 3
 HEADERS = (("traceparent", b"00-ab-cd-01"), ("note", b"\xff\x00"))
 
 
@@ -53,7 +55,7 @@ def stage(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StageTopics:
 
 async def _record(topics: StageTopics, directory: Path) -> None:
     await topics.create()
-    await create_topics(topics.bootstrap, topics.recordings, partitions=3)
+    await create_topics(topics.bootstrap, topics.recordings, partitions=PARTITIONS)
     environment = (
         topics.environment
         | PACED_PORT
@@ -66,29 +68,41 @@ async def _record(topics: StageTopics, directory: Path) -> None:
     async with reading_results(topics) as log, Supervisor(environment, directory) as supervisor:
         await supervisor.ready()
         sending = asyncio.create_task(send_all(topics, map(asked, range(COUNT)), rate=250))
-        await until(lambda: len(log.by_request) > COUNT // 4, deadline_s=30, what="a quarter of the results")
+        await until(lambda: len(log.by_request) > COUNT // 4, deadline_s=60, what="a quarter of the results")
         (worker,) = supervisor.running()
         worker.send(signal.SIGKILL)
         await sending
-        await log.wait_for(names, timeout_s=60)
+        await log.wait_for(names, timeout_s=100)
     assert supervisor.exit_codes[0] == -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def everything(stage: StageTopics, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gives the file of all their recordings."""
+    path = tmp_path_factory.mktemp("recordings") / "lookups.jsonl.zst"
+    recorded(stage, path)
+    return path
+
+
+def all_of(path: Path) -> list[Recording]:
+    """Gives the recordings in a file."""
+    return [each.recording for each in read_recordings(path)]
 
 
 def recorded(stage: StageTopics, path: Path, *arguments: str) -> list[Recording]:
     """Runs `record` and gives what is in the file."""
     done = run_command("record", *arguments, "-o", str(path), environment=stage.environment)
     assert (done.code, done.stdout) == (0, ""), done.stderr
-    read = [each.recording for each in read_recordings(path)]
+    read = all_of(path)
     for each in read_recordings(path):
         check_recording(each.line)
     assert done.stderr == f"{len(read)} recordings written to {path}\n"
     return read
 
 
-def test_every_request_is_recorded_and_replays_to_the_same_bytes(stage: StageTopics, tmp_path: Path) -> None:
+def test_every_request_is_recorded_and_replays_to_the_same_bytes(everything: Path, tmp_path: Path) -> None:
     """500 lookups, the worker killed once: each is in the file, with its published result, byte for byte."""
-    file, out = tmp_path / "lookups.jsonl.zst", tmp_path / "out.jsonl.zst"
-    recordings = recorded(stage, file)
+    out, recordings = tmp_path / "out.jsonl.zst", all_of(everything)
     assert {each.request_id for each in recordings} == {f"r-{number}" for number in range(COUNT)}
     statuses = {(each.result or {})["status"] for each in recordings}
     assert statuses == {"ok", "rejected", "expired", "failed"}
@@ -96,12 +110,14 @@ def test_every_request_is_recorded_and_replays_to_the_same_bytes(stage: StageTop
         {"PYTHONHASHSEED": "1"},
         {"PYTHONHASHSEED": "2", "LC_ALL": "C", "PYTHONUTF8": "0", "TZ": "Asia/Kathmandu"},
     ):
-        replayed = run_command("replay", str(file), "-o", str(out), environment=environment)
+        replayed = run_command("replay", str(everything), "-o", str(out), environment=environment)
         assert (replayed.code, replayed.stderr) == (
             0,
             f"{len(recordings)} recordings replayed, each result byte for byte as recorded\n",
         )
-        assert [each.line for each in read_recordings(out)] == [each.line for each in read_recordings(file)]
+        assert [each.line for each in read_recordings(out)] == [
+            each.line for each in read_recordings(everything)
+        ]
 
 
 async def test_recording_has_the_published_result_and_the_request(stage: StageTopics) -> None:
@@ -123,32 +139,39 @@ async def test_recording_has_the_published_result_and_the_request(stage: StageTo
         assert (record.key, published) in results
 
 
-def test_range_of_offsets_has_both_its_ends(stage: StageTopics, tmp_path: Path) -> None:
+def test_range_of_offsets_has_both_its_ends(stage: StageTopics, everything: Path, tmp_path: Path) -> None:
     """Of each partition the records from the one offset to the other are taken, and no more."""
-    everything = recorded(stage, tmp_path / "all.jsonl")
     some = recorded(stage, tmp_path / "some.jsonl", "--from", "3", "--to", "7")
     rest = [
         *recorded(stage, tmp_path / "before.jsonl", "--to", "2"),
         *recorded(stage, tmp_path / "after.jsonl", "--from", "8"),
     ]
-    assert len(some) == 5 * len({each.key for each in everything} and {0, 1, 2})
+    assert len(some) == 5 * PARTITIONS
     assert sorted(each.request_id for each in [*some, *rest]) == sorted(
-        each.request_id for each in everything
+        each.request_id for each in all_of(everything)
     )
 
 
-def test_range_of_times_has_what_was_recorded_between_them(stage: StageTopics, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "share"),
+    [
+        (("--to", "2020-01-01T00:00:00Z"), 0),
+        (("--from", "2020-01-01T00:00:00Z", "--to", "NOW"), 1),
+        (("--from", "NOW"), 0),
+    ],
+)
+def test_range_of_times_has_what_was_recorded_between_them(
+    stage: StageTopics, everything: Path, tmp_path: Path, arguments: tuple[str, ...], share: int
+) -> None:
     """Before the first record there is nothing, until now everything, and after it nothing again."""
     now = datetime.now(UTC).isoformat()
-    everything = recorded(stage, tmp_path / "all.jsonl")
-    ranges = {("--to", "2020-01-01T00:00:00Z"): 0, ("--from", "2020-01-01T00:00:00Z", "--to", now): None}
-    ranges[("--from", now)] = 0
-    for arguments, count in ranges.items():
-        found = recorded(stage, tmp_path / "range.jsonl", *arguments)
-        assert len(found) == (len(everything) if count is None else count)
+    found = recorded(stage, tmp_path / "range.jsonl", *(each.replace("NOW", now) for each in arguments))
+    assert len(found) == share * len(all_of(everything))
 
 
-def test_requests_alone_are_recorded_for_live_replay(stage: StageTopics, tmp_path: Path) -> None:
+def test_requests_alone_are_recorded_for_live_replay(
+    stage: StageTopics, everything: Path, tmp_path: Path
+) -> None:
     """Every request is there without hits, and a live replay answers them as the stage does."""
     file, out = tmp_path / "requests.jsonl.zst", tmp_path / "out.jsonl"
     alone = recorded(stage, file, "--requests", "--to", "19")
@@ -158,7 +181,7 @@ def test_requests_alone_are_recorded_for_live_replay(stage: StageTopics, tmp_pat
     assert replayed.code == 1, "some of the searches are made to fail"
     assert "the search failed for" in replayed.stderr
     answered = {each.recording.request_id: each.recording for each in read_recordings(out)}
-    live = {each.request_id: each for each in recorded(stage, tmp_path / "all.jsonl")}
+    live = {each.request_id: each for each in all_of(everything)}
     for request_id, recording in answered.items():
         if (live[request_id].result or {})["status"] != "expired":
             assert recording.result == live[request_id].result
@@ -213,19 +236,17 @@ def test_interrupted_recording_can_be_read(stage: StageTopics, tmp_path: Path) -
     assert sum(1 for _ in read_recordings(file)) >= 100
 
 
-def test_recording_joins_no_group(stage: StageTopics) -> None:
-    """The groups on the brokers are the same before and after."""
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
-
-    def groups() -> set[str]:
-        return {group.group_id for group in admin.list_consumer_groups().result(10).valid}
-
-    before = groups()
-    done = run_command("record", "-o", "-", environment=stage.environment)
+async def test_recording_joins_no_group(stage: StageTopics) -> None:
+    """Neither the workers' group, whose offsets stay where they are, nor one of its own."""
+    reader = f"{stage.name}-reader"
+    group = partial(committed_offsets, stage.bootstrap, stage.name, stage.requests)
+    before = await group()
+    done = run_command("record", "-o", "-", environment=stage.environment | {"KAFKA_GROUP_ID": reader})
     assert len(done.stdout.splitlines()) >= COUNT
-    assert groups() <= before
+    assert await group() == before != {}
+    assert await committed_offsets(stage.bootstrap, reader, stage.recordings) == {}
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
+    assert reader not in {each.group_id for each in admin.list_consumer_groups().result(10).valid}
 
 
 @pytest.mark.parametrize(
