@@ -14,6 +14,8 @@ from streams.cli import cli
 from tests.support.helm import render
 from tests.support.readme import text_of
 
+pytestmark = pytest.mark.timeout(900)  # the first test may build Helm
+
 ROOT = Path(__file__).parents[2]
 RUNBOOK = ROOT / "deploy" / "RUNBOOK.md"
 
