@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +12,8 @@ import orjson
 from pipeline.errors import ConfigurationError
 from pipeline.limits import configured_widths
 from pipeline.model import Budget, Limits, Lookup, PathHits
-from streams.decoding import decode
-from streams.recordings.recording import RecordedPath, Recording
+from streams.decoding import RequestUnreadable, decode
+from streams.recordings.recording import RecordedPath, Recording, RecordingUnreadable
 from streams.request_rules import RequestRules, check
 from streams.requests import RequestInvalid
 from streams.results import encode, rejected_result
@@ -39,6 +40,7 @@ class LimitChange:
         A request that asks for more than the new limits allow is rejected.
 
         Raises:
+            RecordingUnreadable: The request in it is none.
             ConfigurationError: It takes a search to know: more hits than were recorded are asked for; or
                 `rag.return-n` would be greater than `rag.retrieve-k`.
         """
@@ -59,7 +61,10 @@ class LimitChange:
             tenant_field=None,
             dimension=None,
         )
-        request, lookup = check(decode(request_value(recording), recording.headers), rules)
+        try:
+            request, lookup = check(decode(request_value(recording), recording.headers), rules)
+        except RequestUnreadable as error:
+            raise RecordingUnreadable(f"request {recording.request_id}: {error}") from error
         widths = rules.limits
         if request.retrieve_k is None and widths.return_n > widths.retrieve_k:
             raise ConfigurationError(
@@ -92,7 +97,12 @@ def limit_change(rag: RagSettings, projection: ProjectionSettings) -> LimitChang
 
 def request_value(recording: Recording) -> bytes:
     """Gives the value of a request as its agent sent it, but for the spaces between its fields."""
-    return orjson.dumps(recording.request) if recording.raw is None else recording.raw
+    if recording.raw is not None:
+        return recording.raw
+    try:
+        return orjson.dumps(recording.request)
+    except TypeError:  # a lone surrogate, which JSON has in an escape only
+        return json.dumps(recording.request).encode()
 
 
 def _narrowed(recording: Recording, retrieve_k: int) -> tuple[RecordedPath, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-import orjson
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import ConfigurationError, LookupStageError
 from streams.cloud_events import HEADER_EXPIRY_TIME
+from streams.recordings.changes import request_value
 from streams.recordings.files import NumberedRecording
 from streams.recordings.in_order import in_order
 from streams.recordings.recording import Recording
@@ -74,9 +75,8 @@ async def resend(
 
 def _value(recording: Recording) -> bytes:
     """Gives the request's value; with its expiry, long past, it would be answered `expired`."""
-    if recording.raw is not None:
-        return recording.raw
-    return orjson.dumps({name: value for name, value in recording.request.items() if name != "expires_at"})
+    lasting = {name: value for name, value in recording.request.items() if name != "expires_at"}
+    return request_value(replace(recording, request=lasting))
 
 
 def _headers(recording: Recording) -> Headers:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +213,35 @@ def test_recording_without_hits_is_named() -> None:
     alone = replace(recording(FOUND), paths=None, limits=None, budget=None, result=None)
     with pytest.raises(RecordingUnreadable, match=r"file\.jsonl: line 7: has no hits"):
         replayed(encode(alone))
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Gives the path of everything inside a JSON value."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from places(value[key], (*path, key))
+
+
+WRONG: list[Any] = [None, True, 0, -1, 1.5, "", "7", [], {}, [1], {"a": 1}, [["a"]], 2**70, "\ud800"]
+
+
+@pytest.mark.parametrize("sets", [{}, {"rag__return_n": 2}], ids=["as recorded", "other limits"])
+def test_field_of_another_form_is_never_more_than_a_line(sets: dict[str, object]) -> None:
+    """Whatever stands in the place of a field, the recording is replayed or refused."""
+    line = encode(
+        recording(answer(hit("docA", 0, row_id="x", source="s")), failure(1), explain=True, hints=1)
+    )
+    refused: list[str] = []
+    for path in places(json.loads(line)):
+        for wrong in WRONG:
+            changed = json.loads(line)
+            reduce(operator.getitem, path[:-1], changed)[path[-1]] = wrong
+            try:
+                replayed(json.dumps(changed).encode(), **sets)
+            except (RecordingUnreadable, ConfigurationError) as error:
+                refused.append(str(error))
+    assert len(refused) > 100
+    assert {len(each.splitlines()) for each in refused} == {1}
 
 
 # Other limits
