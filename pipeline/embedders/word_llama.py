@@ -34,7 +34,7 @@ class WordLlamaEmbedder:
             ConfigurationError: The package does not carry it.
         """
         try:
-            self._model = await asyncio.to_thread(_load)
+            self._model = await asyncio.to_thread(load)
         except (ImportError, OSError) as error:
             raise ConfigurationError(f"the wordllama package does not carry its model: {error}") from error
 
@@ -70,7 +70,8 @@ class WordLlamaEmbedder:
         return self._model
 
 
-def _load() -> Any:
+def load() -> Any:
+    """Loads the model that the installed package carries."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     import wordllama

@@ -34,12 +34,17 @@ def made_hits(paths: int, width: int) -> list[dict[str, Any]]:
     """Makes the hits of each path, best first: `{"query": 0, "hits": [{"id": "…", "content": …}, …]}`."""
     choose = random.Random(7)
     known: list[dict[str, Any]] = []
-    return [{"query": query, "hits": _path(choose, known, query, width)} for query in range(paths)]
-
-
-def _path(choose: random.Random, known: list[dict[str, Any]], query: int, width: int) -> list[dict[str, Any]]:
     # The first path repeats nothing, so that the others must repeat more.
-    repeated = min(len(known), round(width * DUPLICATES * 8 / 7)) if query else 0
+    repeats = round(width * DUPLICATES * paths / (paths - 1)) if paths > 1 else 0
+    return [
+        {"query": query, "hits": _path(choose, known, width, min(repeats, len(known)))}
+        for query in range(paths)
+    ]
+
+
+def _path(
+    choose: random.Random, known: list[dict[str, Any]], width: int, repeated: int
+) -> list[dict[str, Any]]:
     rows = choose.sample(known, repeated)
     fresh = [_row(choose, len(known) + number) for number in range(width - repeated)]
     known += fresh

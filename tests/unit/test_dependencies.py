@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "deploy" / "LICENSES.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TEST = "test"
+DEVELOPMENT = (TEST, "bench")
 
 NOT_IMPORTED = {
     "deptry": "a command",
@@ -50,7 +51,7 @@ COPYLEFT = re.compile(r"\bA?L?GPL|General Public|SSPL|Commons Clause|Business So
 
 def test_every_import_of_the_product_is_declared_and_every_declaration_used() -> None:
     """The product imports nothing that only its tests install, and installs nothing that nobody imports."""
-    _deptry("--extend-exclude", "tests", "--optional-dependencies-dev-groups", TEST)
+    _deptry("--extend-exclude", "tests", "--optional-dependencies-dev-groups", ",".join(DEVELOPMENT))
 
 
 def test_every_import_of_the_tests_is_declared_and_every_declaration_used() -> None:
@@ -73,7 +74,9 @@ def test_licences_of_what_is_declared_are_listed() -> None:
 
 def test_no_licence_asks_for_more_than_the_products_own() -> None:
     """Whatever is installed with the product says its licence, and that is no copyleft of the whole."""
-    licences = {name: _licence(name) for name in _closure(name for name, used in _direct() if used != TEST)}
+    licences = {
+        name: _licence(name) for name in _closure(name for name, used in _direct() if used not in DEVELOPMENT)
+    }
     assert len(licences) > 60
     assert {name: licence for name, licence in licences.items() if licence == "unknown"} == {}
     assert {name: licence for name, licence in licences.items() if COPYLEFT.search(licence or "")} == {}
@@ -82,14 +85,14 @@ def test_no_licence_asks_for_more_than_the_products_own() -> None:
 def licences_file() -> str:
     """Makes the file out of what is installed here."""
     direct = sorted(_direct())
-    product = [(name, used) for name, used in direct if used != TEST]
+    product = [(name, used) for name, used in direct if used not in DEVELOPMENT]
     brought = sorted(set(_closure(name for name, _ in product)) - {name for name, _ in product})
     return (
         HEADING
         + "\n## Asked for by the product\n\n| package | licence | for |\n|---|---|---|\n"
         + "".join(f"| {name} | {_licence(name)} | {used} |\n" for name, used in product)
-        + "\n## Asked for by its tests\n\n| package | licence | for |\n|---|---|---|\n"
-        + "".join(f"| {name} | {_licence(name)} | {used} |\n" for name, used in direct if used == TEST)
+        + "\n## Asked for by its tests and benchmarks\n\n| package | licence | for |\n|---|---|---|\n"
+        + "".join(f"| {name} | {_licence(name)} | {used} |\n" for name, used in direct if used in DEVELOPMENT)
         + "\n## Brought along by those of the product\n\n| package | licence |\n|---|---|\n"
         + "".join(f"| {name} | {_licence(name)} |\n" for name in brought)
     )
