@@ -50,7 +50,7 @@ class Options:
     help="File for the replayed recordings, ending in .jsonl or .jsonl.zst, or - for standard output.",
 )
 @click.option(
-    "--frozen", "mode", flag_value="frozen", help="Replay recorded hits; the default where there are."
+    "--frozen", "mode", flag_value="frozen", help="Replay recorded hits; the default where the file has any."
 )
 @click.option("--live", "mode", flag_value="live", help="Ask the configured search again.")
 @click.option(
