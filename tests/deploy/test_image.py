@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from streams.settings import MetricsSettings
 from tests.faults.waiting import until
@@ -85,7 +87,7 @@ async def topics(kafka: str) -> StageTopics:
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_the_image_starts_and_stops_as_its_user_on_a_read_only_file_system(
     image: Image, topics: StageTopics, tmp_path: Path
 ) -> None:
@@ -111,7 +113,7 @@ async def test_the_image_starts_and_stops_as_its_user_on_a_read_only_file_system
             worker.kill()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_image_has_no_demo_and_says_how_to_get_it(image: Image) -> None:
     """What only the demo needs would double the image's size."""
     command = image.command("final", ["lookup-stage", "demo"], FINAL.environment, uid=FINAL.uid)
@@ -133,18 +135,45 @@ async def _exit_code(command: list[str]) -> int:
 
 
 def _wheels() -> Path:
-    """Fetches every package that the image installs, once for each set of requirements."""
+    """Fetches the packages that the image installs, in the versions that are installed here.
+
+    What is needed to build is not installed here: pip chooses it.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wanted = [
-        *project["project"]["dependencies"],
-        *project["project"]["optional-dependencies"]["tracing"],
-        *project["build-system"]["requires"],
-    ]
-    digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:16]
+    declared = project["project"]
+    pinned = _pinned([*declared["dependencies"], *declared["optional-dependencies"]["tracing"]])
+    build = project["build-system"]["requires"]
+    digest = hashlib.sha256("\n".join([sys.version, *pinned, *build]).encode()).hexdigest()[:16]
 
     def fetch(directory: Path) -> None:
         directory.chmod(0o755)  # others than its owner read it
-        arguments = ("download", "--quiet", "--only-binary=:all:", "--dest", str(directory), *wanted)
-        subprocess.run([sys.executable, "-m", "pip", *arguments], check=True, timeout=600)
+        download = (sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(directory))
+        for wanted in (["--no-deps", *pinned], build):
+            subprocess.run([*download, "--only-binary=:all:", *wanted], check=True, timeout=600)
 
     return cached_directory(f"wheels-{digest}", fetch)
+
+
+def _pinned(requirements: list[str]) -> list[str]:
+    """Gives all that requirements stand for here, whatever they themselves require included."""
+    pending = [Requirement(requirement) for requirement in requirements]
+    followed: set[str] = set()
+    pinned: set[str] = set()
+    while pending:
+        requirement = pending.pop()
+        extras = requirement.extras or {""}
+        if str(requirement) in followed or not _applies(requirement, {""}):
+            continue
+        followed.add(str(requirement))
+        pinned.add(f"{requirement.name.lower()}=={version(requirement.name)}")
+        parts = [Requirement(part) for part in requires(requirement.name) or ()]
+        for part in parts:
+            if _applies(part, extras | {""}):
+                part.marker = None
+                pending.append(part)
+    return sorted(pinned)
+
+
+def _applies(requirement: Requirement, extras: set[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
