@@ -55,6 +55,8 @@ def align(base: Sequence[Item], candidate: Sequence[Item]) -> tuple[Pair, ...]:
     Returns:
         The pairs, in the base's order.
     """
+    if [(item.key, item.text) for item in base] == [(item.key, item.text) for item in candidate]:
+        return tuple([Pair(base=own, candidate=other) for own, other in zip(base, candidate, strict=True)])
     pairs: list[Pair] = []
     for same in (_same_name, _same_text, _same_key):
         pairs += _matched(same, _left([pair.base for pair in pairs], base), candidate, pairs)

@@ -38,16 +38,20 @@ def rank_biased_overlap(
     Source: W. Webber, A. Moffat, J. Zobel, "A similarity measure for indefinite rankings", ACM TOIS 28(4),
     2010, equation 32.
     """
+    if left == right:
+        return 1.0
     shorter, longer = (left, right) if len(left) <= len(right) else (right, left)
     s, l = len(shorter), len(longer)  # noqa: E741 - the paper's names
     if s == 0:
-        return 1.0 if l == 0 else 0.0
+        return 0.0
     overlaps = _overlaps(shorter, longer)
     x_s, x_l = overlaps[s - 1], overlaps[l - 1]
     seen = sum(overlap / d * p**d for d, overlap in enumerate(overlaps, start=1))
     assumed = sum(x_s * (d - s) / (s * d) * p**d for d in range(s + 1, l + 1))
     beyond = ((x_l - x_s) / l + x_s / s) * p**l
-    return round((1 - p) / p * (seen + assumed) + beyond, 12)  # so that equal rankings have exactly 1.0
+    return round(
+        (1 - p) / p * (seen + assumed) + beyond, 12
+    )  # so that a ranking and a prefix have exactly 1.0
 
 
 def same_first(left: Sequence[Hashable], right: Sequence[Hashable]) -> bool:

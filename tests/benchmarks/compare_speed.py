@@ -47,6 +47,8 @@ def _figures(base: Path, count: int) -> dict[str, float]:
     return {
         "lookups": count,
         "bytes_a_line": round(base.stat().st_size / count),
+        "cpu_us_per_lookup_where_all_changed": round(whole.cpu_s / count * 1e6),
+        "cpu_us_per_lookup_where_none_changed": round(same.cpu_s / count * 1e6),
         "lookups_per_s_where_all_changed": round(count / whole.seconds),
         "lookups_per_s_where_none_changed": round(count / same.seconds),
         "peak_mib_of_a_tenth": round(small.peak_mib, 1),
