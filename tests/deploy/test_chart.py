@@ -139,6 +139,14 @@ def test_probes_and_monitor_ask_the_worker_s_port(everything: Mapping[str, dict[
     assert [port["port"] for port in ingress["ports"]] == [MetricsSettings().port]
 
 
+def test_workers_may_connect_to_what_is_configured(plain: Mapping[str, dict[str, Any]]) -> None:
+    """The network policy lets through name resolution, and the ports of the addresses in the values."""
+    egress = plain["NetworkPolicy/test-lookup-stage"]["spec"]["egress"]
+    allowed = {port["port"] for rule in egress for port in rule["ports"]}
+    addresses = (VALUES["config"]["kafka"]["bootstrap-servers"], VALUES["config"]["milvus"]["uri"])
+    assert allowed == {53} | {int(address.rpartition(":")[2]) for address in addresses}
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "PodDisruptionBudget", "PodMonitor"])
 def test_selectors_find_the_workers_alone(everything: Mapping[str, dict[str, Any]], kind: str) -> None:
     """Not the topics' job, which has the release's other labels."""

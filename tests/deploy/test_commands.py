@@ -31,7 +31,10 @@ def test_the_readme_s_chart_is_rendered_with_its_values(helm: Path) -> None:
 def test_the_readme_s_files_are_there_and_its_image_is_the_chart_s(helm: Path) -> None:
     """Compose and build are given files that exist; the chart looks for the image that is built."""
     words = shlex.split(text_of("deploy"))
-    for file in (word for flag, word in pairwise(words) if flag == "-f"):
+    given = [word for flag, word in pairwise(words) if flag == "-f"]
+    given += [word.partition("=")[2] for word in words if word.startswith("--from-env-file=")]
+    assert len(given) == 3
+    for file in given:
         assert (ROOT / file).is_file()
     (tag,) = (word for flag, word in pairwise(words) if flag == "-t")
     (deployment,) = (each for each in render(helm) if each["kind"] == "Deployment")
@@ -54,4 +57,5 @@ def test_every_command_of_the_runbook_is_one(written: str) -> None:
 
 def _commands() -> dict[str, list[str]]:
     lines = text_of("deploy").replace("\\\n", " ").splitlines()
-    return {shlex.split(line)[0]: shlex.split(line) for line in lines}
+    words = [shlex.split(line, comments=True) for line in lines]
+    return {line[0]: line for line in words}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -48,6 +49,14 @@ def test_both_stages_have_one_base_of_a_fixed_version() -> None:
     (build,), (final,) = BUILD.values("FROM"), FINAL.values("FROM")
     assert build == f"{final} AS build"
     assert final.startswith(f"python:{sys.version_info[0]}.{sys.version_info[1]}.")
+
+
+def test_the_image_says_which_version_it_is() -> None:
+    """Its label is the product's version."""
+    labels = dict(pair.split("=", 1) for value in FINAL.values("LABEL") for pair in shlex.split(value))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert labels["org.opencontainers.image.version"] == project["version"]
+    assert labels["org.opencontainers.image.licenses"] == project["license"]
 
 
 def test_the_context_has_what_is_copied_and_no_more() -> None:
