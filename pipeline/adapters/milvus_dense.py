@@ -265,7 +265,7 @@ class MilvusDenseSearch:
     def _metadata(self, entity: Mapping[str, Any]) -> Mapping[str, object] | str | None:
         if self._collection.metadata_layout == "field":
             value = entity.get(self._collection.metadata_field)
-            return value if isinstance(value, Mapping | str) else None
+            return value if isinstance(value, (dict, str)) else None
         return {name: value for name, value in entity.items() if name != self._collection.content_field}
 
 
