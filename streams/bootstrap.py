@@ -113,8 +113,10 @@ async def running_live_replay(settings: Settings) -> AsyncIterator[LiveReplay]:
         )
         answerer = Answerer(
             LookupPipeline(
-                ResilientSearch(search, searching),
-                None if embedder is None else ResilientEmbedder(embedder, embedding),
+                ResilientSearch(_sharing_calls(settings, search), searching),
+                None
+                if embedder is None
+                else ResilientEmbedder(_embedding_together(settings, embedder), embedding),
             ),
             rules=_request_rules(settings, search),
             topics=settings.kafka.topics,

@@ -16,7 +16,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streams.recordings.files import read_recordings
-from streams.recordings.recording import Recording
+from streams.recordings.recording import Recording, encode
+from tests.builders import answer, hit, recording
 from tests.faults.supervisor import Supervisor
 from tests.faults.trial import PACED_PORT, SESSION_TIMEOUT_S
 from tests.faults.waiting import until
@@ -182,9 +183,9 @@ def test_requests_alone_are_recorded_for_live_replay(
     assert "the search failed for" in replayed.stderr
     answered = {each.recording.request_id: each.recording for each in read_recordings(out)}
     live = {each.request_id: each for each in all_of(everything)}
-    for request_id, recording in answered.items():
+    for request_id, again in answered.items():
         if (live[request_id].result or {})["status"] != "expired":
-            assert recording.result == live[request_id].result
+            assert again.result == live[request_id].result
     assert len(answered) == len(alone)
 
 
@@ -193,21 +194,37 @@ async def test_requests_are_sent_to_a_topic_again_marked(stage: StageTopics, tmp
     file, topic = tmp_path / "lookups.jsonl", f"{stage.name}.again"
     recordings = recorded(stage, file, "--to", "19")
     await create_topics(stage.bootstrap, topic, partitions=2)
-    refused = run_command("replay", str(file), "--to-topic", stage.requests, environment=stage.environment)
+    to_topic = ("replay", str(file), "--to-topic", topic, "--rate", "1000")
+    own = stage.environment | {"KAFKA_TOPICS_REQUESTS": topic}
+    refused = run_command(*to_topic, environment=own)
     assert (refused.code, "must not be kafka.topics.requests" in refused.stderr) == (2, True)
-    sent = run_command(
-        "replay", str(file), "--to-topic", topic, "--rate", "1000", environment=stage.environment
-    )
-    assert (sent.code, sent.stderr) == (0, f"{len(recordings)} requests sent to {topic}\n")
+    for arguments, environment in ((to_topic, stage.environment), ((*to_topic, "--force"), own)):
+        sent = run_command(*arguments, environment=environment)
+        assert (sent.code, sent.stderr) == (0, f"{len(recordings)} requests sent to {topic}\n")
     records = {
         dict(record.headers)["lookup-replay"]: record for record in await read_all(stage.bootstrap, topic)
     }
-    for recording in recordings:
-        record = records[recording.request_id.encode()]
-        assert record.key == recording.key
+    for asked_once in recordings:
+        record = records[asked_once.request_id.encode()]
+        assert record.key == asked_once.key
         assert record.headers[:-1] == HEADERS
-        expected = {name: value for name, value in recording.request.items() if name != "expires_at"}
+        expected = {name: value for name, value in asked_once.request.items() if name != "expires_at"}
         assert orjson.loads(record.value or b"") == expected
+
+
+async def test_records_that_are_no_recordings_are_passed_over(kafka: str, tmp_path: Path) -> None:
+    """Whatever else stands on the topic, the recordings are taken, and the first other record is named."""
+    topics = StageTopics(bootstrap=kafka)
+    await create_topics(topics.bootstrap, topics.recordings)
+    line, file = encode(recording(answer(hit("docA", 0)))), tmp_path / "file.jsonl"
+    spaced = orjson.dumps(orjson.loads(line), option=orjson.OPT_INDENT_2)
+    values = (line, b"no recording", spaced)
+    await send_all(topics, [Payload(value=value) for value in values], to=topics.recordings)
+    done = run_command("record", "-o", str(file), environment=topics.environment)
+    assert done.code == 0
+    assert "2 recordings written" in done.stderr
+    assert "1 records passed over, the first at 0:1: is not JSON" in done.stderr
+    assert [each.line for each in read_recordings(file)] == [line, line]
 
 
 def test_interrupted_recording_can_be_read(stage: StageTopics, tmp_path: Path) -> None:

@@ -200,8 +200,10 @@ def request(request_id: str, **fields: Any) -> Payload:
     return Payload(value=orjson.dumps(body), key=request_id.encode())
 
 
-async def send_all(topics: StageTopics, payloads: Iterable[Payload], *, rate: float | None = None) -> None:
-    """Sends records in order, confirmed, at most `rate` a second."""
+async def send_all(
+    topics: StageTopics, payloads: Iterable[Payload], *, rate: float | None = None, to: str | None = None
+) -> None:
+    """Sends records in order, confirmed, at most `rate` a second, to the requests topic or another."""
     producer = AIOKafkaProducer(
         bootstrap_servers=topics.bootstrap, acks="all", enable_idempotence=True, linger_ms=5
     )
@@ -215,7 +217,7 @@ async def send_all(topics: StageTopics, payloads: Iterable[Payload], *, rate: fl
                 await asyncio.sleep(max(0.0, started + number / rate - loop.time()))
             confirmations.append(
                 await producer.send(
-                    topics.requests, value=payload.value, key=payload.key, headers=list(payload.headers)
+                    to or topics.requests, value=payload.value, key=payload.key, headers=list(payload.headers)
                 )
             )
         await asyncio.gather(*confirmations)
