@@ -70,6 +70,11 @@ class _StatelessApp(faust.App):
         self.sensors.remove(self.monitor)
         return services
 
+    def on_rebalance_start(self) -> None:
+        """Lets nobody keep account of the rebalance; Faust would warn that nobody does."""
+        super().on_rebalance_start()
+        self._rebalancing_sensor_state = {"nobody": None}
+
 
 # In the body of a class of one's own Faust would replace the quiet logger of its library.
 _StatelessApp.logger = faust.App.logger
