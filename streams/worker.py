@@ -48,16 +48,14 @@ async def run_worker(settings: Settings) -> None:
 
 async def _work(settings: Settings, stopping: asyncio.Event, observer: Observer) -> None:
     await require_topics(settings.kafka, worker_topics(settings))
-    shortfall = await dead_letters_too_small(settings.kafka)
-    if shortfall is not None:
-        log.warning("dead_letter_topic_too_small", topic=settings.kafka.topics.dead_letters, why=shortfall)
     async with running_stage(settings, observer) as stage:
+        await _warn_of_small_dead_letters(settings.kafka)
         app = create_app(settings)
         attach_stage(app, stage, settings)
         observer.monitor.watch(stage, lambda: membership(app))
         worker = _EmbeddedWorker(app)
         try:
-            error = await _first_of(stopping, stage, worker, lambda: _say_ready(settings.kafka))
+            error = await _first_of(stopping, stage, worker, lambda: _say_ready(settings))
             _end_process_within(settings.stage.drain_timeout + STOP_TIMEOUT_S, error)
             await stage.leave(settings.stage.drain_timeout)
             if error is None:
@@ -119,8 +117,15 @@ async def _first_of(
     return worker.crash_reason or RuntimeError("Faust stopped by itself")
 
 
-def _say_ready(kafka: KafkaSettings) -> None:
-    log.info("worker_ready", group=kafka.group_id, topic=kafka.topics.requests)
+def _say_ready(settings: Settings) -> None:
+    kafka, port = settings.kafka, settings.metrics.port or None
+    log.info("worker_ready", group=kafka.group_id, topic=kafka.topics.requests, metrics_port=port)
+
+
+async def _warn_of_small_dead_letters(kafka: KafkaSettings) -> None:
+    shortfall = await dead_letters_too_small(kafka)
+    if shortfall is not None:
+        log.warning("dead_letter_topic_too_small", topic=kafka.topics.dead_letters, why=shortfall)
 
 
 async def _run(worker: faust.Worker, ready: Callable[[], None]) -> None:

@@ -129,9 +129,7 @@ def observing(settings: Settings) -> Iterator[Observer]:
     }
     with _tracing(enabled=settings.tracing.enabled) as tracer:
         observer = Observer(settings, monitor, tracer)
-        with serving(settings.metrics, registry_of(observer.metrics), probes) as port:
-            if port is not None:
-                log.info("metrics_served", host=settings.metrics.host, port=port)
+        with serving(settings.metrics, registry_of(observer.metrics), probes):
             looking = asyncio.create_task(monitor.run())
             try:
                 yield observer
