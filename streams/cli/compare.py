@@ -70,6 +70,9 @@ def compare(base: Path, candidate: Path, **options: Any) -> int:
     from streams.comparison.reports.as_json import JsonReport
     from streams.comparison.thresholds import check, threshold
 
+    for file in (options["junit"], options["html"]):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise ConfigurationError(f"{file}: cannot be written: there is no such folder")
     qrels: Path | None = options["qrels"]
     thresholds = dict(threshold(text, judged=qrels is not None) for text in options["thresholds"])
     how = Options(

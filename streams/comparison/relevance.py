@@ -161,19 +161,22 @@ class RelevanceTally:
 
 
 def _compared(name: str, base: Sequence[float], candidate: Sequence[float]) -> MeasuredRelevance:
+    # Rounded, so that the last bit of a float is no difference.
+    differences = [round(other - own, 12) for own, other in zip(base, candidate, strict=True)]
     return MeasuredRelevance(
         name=name,
         base=fmean(base),
         candidate=fmean(candidate),
-        better=sum(other > own for own, other in zip(base, candidate, strict=True)),
-        worse=sum(other < own for own, other in zip(base, candidate, strict=True)),
-        p_value=_p_value(base, candidate),
+        better=sum(difference > 0 for difference in differences),
+        worse=sum(difference < 0 for difference in differences),
+        p_value=_p_value(differences),
     )
 
 
-def _p_value(base: Sequence[float], candidate: Sequence[float]) -> float | None:
-    from scipy.stats import ttest_rel
+def _p_value(differences: Sequence[float]) -> float | None:
+    """Tests whether the mean of paired differences is 0, which is what a paired t-test does."""
+    from scipy.stats import ttest_1samp
 
-    if len({other - own for own, other in zip(base, candidate, strict=True)}) <= 1:
+    if len(set(differences)) <= 1:
         return None  # without variance there is no test
-    return float(ttest_rel(candidate, base).pvalue)
+    return float(ttest_1samp(differences, 0.0).pvalue)

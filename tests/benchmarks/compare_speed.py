@@ -1,6 +1,6 @@
 """How fast two files are compared, and what memory that takes.
 
-`python -m tests.benchmarks.compare_speed` makes a file of 50,000 lookups of 20 hits, replays it under
+`python -m tests.benchmarks.compare_speed` makes a file of 20,000 lookups of 20 hits, replays it under
 another cap, compares the two, and prints JSON. All of it runs on one core.
 """
 
@@ -24,7 +24,7 @@ STREAMS = (sys.executable, "-m", "streams")
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=50_000)
+    parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--hits", type=int, default=20)
     options = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
