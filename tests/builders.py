@@ -217,12 +217,18 @@ class FakeEmbedder:
         """Has nothing to release."""
 
 
-def lookup_answerer(search: KnowledgeSearchPort) -> Answerer:
-    """Gives what answers requests over a port, without an embedder, by the product's default rules."""
+def lookup_answerer(
+    search: KnowledgeSearchPort, *, widths: Limits | None = None, room: Budget | None = None
+) -> Answerer:
+    """Gives what answers requests over a port, without an embedder, by the product's rules or others."""
     return Answerer(
         LookupPipeline(search, None),
         rules=RequestRules(
-            limits=limits(), max_width=200, budget=budget(), tenant_field=None, dimension=None
+            limits=widths or limits(),
+            max_width=200,
+            budget=room or budget(),
+            tenant_field=None,
+            dimension=None,
         ),
         topics=TopicSettings(),
         timeout_s=60,

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
-from pipeline.model import Limits
+from pipeline.model import Budget, Limits, SearchHit
 from pipeline.outcome import PathAnswer
 from streams.configuration import load_limits
 from streams.recordings.changes import limit_change
@@ -300,6 +300,42 @@ def test_results_without_hits_keep_what_they_were_under_other_limits() -> None:
     assert new.result == {"status": "expired", "limits": asdict(limits(return_n=2))}
     rejected = replace(old, limits=None, budget=None, result={"status": "rejected", "limits": None})
     assert decode(replayed(encode(rejected), rag__return_n=2)[0]) == rejected
+
+
+@given(
+    st.lists(strategies.hits(encodable=True), max_size=12),
+    st.fixed_dictionaries(
+        {"explain": st.booleans()},
+        optional={
+            "retrieve_k": st.integers(1, 12),
+            "return_n": st.integers(1, 12),
+            "max_chunks_per_document": st.integers(1, 3),
+            "budget": st.fixed_dictionaries({}, optional={"max_items": st.integers(1, 4)}),
+        },
+    ),
+    strategies.widths(),
+    strategies.budgets(),
+)
+async def test_other_limits_give_what_the_stage_answers_under_them(
+    found: list[SearchHit], asked: dict[str, Any], widths: Limits, room: Budget
+) -> None:
+    """Recorded under one configuration and replayed under another is asked under the other."""
+    assume(asked.get("return_n", 1) <= asked.get("retrieve_k", 20))  # else it is rejected under both
+
+    async def reply(query: Any) -> Sequence[SearchHit]:
+        return found[: query.limit]
+
+    request = consumed(json.dumps({"request_id": "r-1", "query": "q", **asked}).encode())
+    search = FakeSearch({"q": reply})
+    recorder = Recorder(topic="t", share=1.0, index=RecordedIndex(collection="c", fingerprint=None))
+    recorded = recorder.record(request, await lookup_answerer(search).answer(request))
+    there = await lookup_answerer(search, widths=widths, room=room).answer(request)
+    sets = {f"rag__{name}": value for name, value in asdict(widths).items()}
+    sets |= {f"projection__{name}": value for name, value in asdict(room).items()}
+    assert recorded is not None
+    assert there.result is not None
+    out, _ = replayed(recorded.value or b"", **sets)
+    assert out.endswith(b'"result":%s}' % (there.result.value or b""))
 
 
 @pytest.mark.parametrize(
