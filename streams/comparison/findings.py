@@ -43,6 +43,8 @@ def findings(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _coverage(comparison: Comparison) -> Iterator[str]:
+    if not comparison.totals.requests:
+        yield "No request is in both files."
     for name, counts in (("base", comparison.base_counts), ("candidate", comparison.candidate_counts)):
         if counts.alone:
             yield f"{_requests(counts.alone)} only in the {name}: {_some(counts.alone_ids, counts.alone)}."

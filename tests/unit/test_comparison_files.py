@@ -210,6 +210,7 @@ def test_thresholds_look_at_shares(tmp_path: Path, name: str, value: float) -> N
 def test_a_threshold_on_nothing_fails(tmp_path: Path) -> None:
     """Where no request could be compared, nobody may call it good."""
     comparison = all_compared(tmp_path, [looked_up("r-1")], [looked_up("r-2")])
+    assert findings(comparison)[0] == "No request is in both files."
     names = [name for name in MEASURES if name not in {"ndcg", "recall", "mrr"}]
     assert not any(one.passed for one in check(comparison, dict.fromkeys(names, 0.0)) if one.name != "joined")
     [joined] = check(comparison, {"joined": 0.5})
