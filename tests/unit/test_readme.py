@@ -60,7 +60,8 @@ def settings_table() -> str:
     """Makes the table out of the settings' own declarations."""
     rows = ["| key | default | meaning |", "|---|---|---|"]
     for key, field in setting_keys(Settings).items():
-        default = "-" if field.default is None else f"`{field.default}`"
+        shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
+        default = "-" if field.default is None else f"`{shown}`"
         rows.append(f"| `{key}` | {default} | {field.description} |")
     return "\n".join(rows) + "\n"
 

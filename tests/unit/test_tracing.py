@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -255,6 +257,29 @@ async def test_trace_that_cannot_be_read_is_replaced() -> None:
     await traced.ask("q", headers=(("traceparent", b"\xff"), ("tracestate", b"vendor=1")))
     assert carried(traced.publisher.headers()) == ids(traced.span("send lookup.results"))
     assert "tracestate" not in traced.publisher.headers()
+
+
+HEADER = st.tuples(
+    st.sampled_from(["traceparent", "tracestate", "correlation_id"]),
+    st.none()
+    | st.binary(max_size=80)
+    | st.text(max_size=80).map(lambda text: text.encode("utf-8", "replace"))
+    | st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", fullmatch=True).map(str.encode)
+    | st.lists(st.from_regex(r"[a-z]{1,5}=[!-~]{1,5}", fullmatch=True), max_size=40).map(
+        lambda members: ",".join(members).encode()
+    ),
+)
+
+
+@given(st.lists(HEADER, max_size=4).map(tuple))
+async def test_no_header_costs_an_answer(headers: Headers) -> None:
+    """Whatever stands where a trace should: the request is answered, and its result carries one trace."""
+    traced = Traced()
+    await traced.ask("q", headers=headers)
+    (record,) = traced.publisher.published
+    assert not traced.stage.failed.done()
+    assert [name for name, _value in record.headers].count("traceparent") == 1
+    assert carried(dict(record.headers)) == ids(traced.span("send lookup.results"))
 
 
 async def test_dead_letter_keeps_the_requests_headers() -> None:
