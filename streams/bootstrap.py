@@ -25,7 +25,7 @@ from streams.answering import Answerer
 from streams.connection import client_arguments
 from streams.indexing import IndexReport, MilvusIndex, index_documents
 from streams.observability.observer import Observer
-from streams.publishing import Publisher
+from streams.publishing import Publisher, key_as_bytes
 from streams.recordings.live import LiveReplay
 from streams.recordings.recorder import Recorder, recorded_index
 from streams.request_rules import RequestRules
@@ -231,6 +231,7 @@ def _create_producer(settings: Settings, max_bytes: Collection[int]) -> AIOKafka
         **client_arguments(settings.kafka),
         acks="all",
         enable_idempotence=True,
+        key_serializer=key_as_bytes,
         max_batch_size=min(MAX_BATCH_BYTES, *max_bytes),
         max_request_size=max(max_bytes),
         linger_ms=LINGER_MS,

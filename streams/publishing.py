@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer
 
@@ -12,6 +12,13 @@ from streams.records import ProducedRecord
 
 RECORD_OVERHEAD_BYTES = 256
 """More than a batch and a record of its own add to key, value and headers."""
+
+
+NO_KEY = object()
+"""Stands for the key of a tombstone that has none: the producer refuses a record with neither key nor value.
+
+It would take a batch with such a record in it, but only while no other record waits for the same partition.
+"""
 
 
 class RecordPublisher(Protocol):
@@ -39,7 +46,7 @@ class Publisher:
         """Takes what it writes with.
 
         Args:
-            producer: Started, idempotent, with `acks=all`.
+            producer: Started, idempotent, with `acks=all` and `key_as_bytes`.
             timeout_s: Seconds in which the brokers must confirm.
             max_bytes: Largest record of each topic. A record that the brokers refuse would break the
                 producer's sequence, so it must not be sent.
@@ -74,25 +81,19 @@ class Publisher:
             raise TimeoutError(f"the brokers did not confirm it within {self._timeout_s:g} s") from error
 
     async def _send(self, record: ProducedRecord) -> asyncio.Future[object]:
-        headers = list(record.headers)
-        if record.value is None and record.key is None:
-            return await self._send_empty(record, headers)
+        nothing = record.key is None and record.value is None
         sent: asyncio.Future[object] = await self._producer.send(
-            record.topic, value=record.value, key=record.key, headers=headers
+            record.topic,
+            value=record.value,
+            key=NO_KEY if nothing else record.key,
+            headers=list(record.headers),
         )
         return sent
 
-    async def _send_empty(
-        self, record: ProducedRecord, headers: list[tuple[str, bytes | None]]
-    ) -> asyncio.Future[object]:
-        """Writes a tombstone without key, which the producer's `send` refuses."""
-        batch = self._producer.create_batch()
-        batch.append(key=None, value=None, timestamp=None, headers=headers)
-        partitions = await self._producer.partitions_for(record.topic)
-        sent: asyncio.Future[object] = await self._producer.send_batch(
-            batch, record.topic, partition=min(partitions)
-        )
-        return sent
+
+def key_as_bytes(key: Any) -> bytes | None:
+    """Gives a key as it is written; a publisher's producer must serialize keys with this."""
+    return None if key is NO_KEY else key
 
 
 def _size(record: ProducedRecord) -> int:
