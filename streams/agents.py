@@ -6,7 +6,7 @@ the stage, and the stage acknowledges every event itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import faust
@@ -20,6 +20,8 @@ from streams.stage import LookupStage
 COMMIT_INTERVAL_S = 1.0
 BUFFERED_EVENTS = 16_384
 """More than a second of work: when they are too many, Faust fetches nothing for a second."""
+
+MOST_EVENTS_A_TURN = 64
 
 MAX_POLL_INTERVAL_S = 365 * 24 * 3_600.0
 """As good as no limit: a worker that waits for its search may fetch nothing for hours.
@@ -85,11 +87,28 @@ def attach_stage(app: faust.App, stage: LookupStage, settings: Settings) -> None
     requests = app.topic(settings.kafka.topics.requests, key_serializer="raw", value_serializer="raw")
 
     async def look_up(stream: faust.StreamT[bytes]) -> None:
-        async for event in cast("faust.Stream[bytes]", stream).noack().events():
+        requests = cast("faust.Stream[bytes]", stream).noack()
+        async for event in requests.events():
             await stage.take(_record(event.message), event.ack)
+            for further in events_at_hand(app, cast("Any", requests.channel).queue):
+                await stage.take(_record(further.message), further.ack)
 
     app.agent(requests, concurrency=1, name="look_up")(look_up)
     app.transport = stage_transport(app, stage, drain_timeout_s=settings.stage.drain_timeout)
+
+
+def events_at_hand(app: faust.App, queue: Any) -> Iterator[faust.EventT[bytes]]:
+    """Gives what is in a stream's buffer: the stream itself gives one event in a turn of the event loop.
+
+    While searches are answered turns are long, and with one request a turn too few would be in work.
+    """
+    for _ in range(MOST_EVENTS_A_TURN):
+        if queue.empty():
+            return
+        event = queue.get_nowait()
+        # What was read before a rebalance belongs to the next owner.
+        if app.flow_control.is_active() and event.message.generation_id == app.consumer_generation_id:
+            yield event
 
 
 def _record(message: Any) -> ConsumedRecord:
