@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.agents import BUFFERED_EVENTS
 from tests.deploy.monitored import monitored
 from tests.support.fixtures import require_tool
 from tests.support.panels import View, draw
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.kafka
 
 WINDOW = "30s"
 DEADLINE_S = 60
-WAITING_REQUESTS = 10_000
+WAITING_REQUESTS = 2 * BUFFERED_EVENTS
 """More than a worker reads ahead, so that there is lag beside what is read and not yet committed."""
 POLL_INTERVAL_S = 0.25
 CAUSED = {
