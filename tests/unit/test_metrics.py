@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 from hypothesis import given
@@ -214,6 +214,21 @@ async def test_search_is_counted_by_its_outcome(reply: SearchReply, outcome: str
         each: seen["lookup_search_duration_seconds_count", (each,)] for each in catalogue.SEARCH.values
     } == dict.fromkeys(catalogue.SEARCH.values, 0) | {outcome: 1}
     assert seen["lookup_search_batch_size_sum", ()] == 1
+
+
+async def test_error_of_a_code_of_its_own_costs_nothing_but_its_name() -> None:
+    """A port of other people's may have one; it is raised as it is, and counted as unforeseen."""
+
+    class Odd(SearchUnavailable):
+        code = cast("Any", "odd")
+
+    metrics = new_metrics()
+    with pytest.raises(Odd):
+        await MeasuredSearch(FakeSearch({"q": raising(Odd(""))}), metrics).search(QUERY, timeout_s=1)
+    metrics.retried(Odd(""))
+    seen = samples(metrics)
+    assert seen["lookup_search_duration_seconds_count", ("internal",)] == 1
+    assert seen["lookup_retries_total", ("odd",)] == 1
 
 
 async def test_call_of_many_queries_is_counted_once() -> None:
