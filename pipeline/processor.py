@@ -66,8 +66,7 @@ def process(paths: Iterable[PathHits], limits: Limits) -> Processed:
     """
     ranked, rejected = _identify(paths)
     ranked.sort(key=_RANK)
-    unique, duplicates = _deduplicate(ranked)
-    capped, over_cap = _cap(unique, limits.max_chunks_per_document)
+    capped, duplicates, over_cap = _select(ranked, limits.max_chunks_per_document)
     return Processed(
         blocks=_blocks(capped[: limits.return_n], duplicates),
         rejected=rejected,
@@ -91,28 +90,21 @@ def _identify(paths: Iterable[PathHits]) -> tuple[list[Candidate], list[Dropped]
     return candidates, rejected
 
 
-def _deduplicate(ranked: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
-    seen: set[str] = set()
-    unique: list[Candidate] = []
+def _select(
+    ranked: Sequence[Candidate], max_chunks_per_document: int
+) -> tuple[list[Candidate], list[Candidate], list[Candidate]]:
+    """Gives the best candidate of each chunk within the cap, the duplicates, and what is over the cap."""
+    kept: list[Candidate] = []
     duplicates: list[Candidate] = []
+    over: list[Candidate] = []
+    seen: set[str] = set()
+    taken: dict[str, int] = {}
     for candidate in ranked:
-        key = candidate[EVIDENCE_KEY]
+        key, doc_id = candidate[EVIDENCE_KEY], candidate[DOC_ID]
         if key in seen:
             duplicates.append(candidate)
-        else:
-            seen.add(key)
-            unique.append(candidate)
-    return unique, duplicates
-
-
-def _cap(
-    unique: Sequence[Candidate], max_chunks_per_document: int
-) -> tuple[list[Candidate], list[Candidate]]:
-    taken: dict[str, int] = {}
-    kept: list[Candidate] = []
-    over: list[Candidate] = []
-    for candidate in unique:
-        doc_id = candidate[DOC_ID]
+            continue
+        seen.add(key)
         if doc_id is None:  # unknown documents are not one document
             kept.append(candidate)
             continue
@@ -122,7 +114,7 @@ def _cap(
             kept.append(candidate)
         else:
             over.append(candidate)
-    return kept, over
+    return kept, duplicates, over
 
 
 def _blocks(kept: Sequence[Candidate], duplicates: Iterable[Candidate]) -> tuple[Evidence, ...]:

@@ -42,7 +42,7 @@ def result_of(paths: Sequence[dict[str, Any]], limits: Limits) -> bytes:
     answers = [
         PathAnswer(
             query=path["query"],
-            hits=PathHits(query=path["query"], hits=tuple([SearchHit(**hit) for hit in path["hits"]])),
+            hits=PathHits(query=path["query"], hits=tuple([_hit(row) for row in path["hits"]])),
         )
         for path in paths
     ]
@@ -57,6 +57,10 @@ def result_of(paths: Sequence[dict[str, Any]], limits: Limits) -> bytes:
             limits=limits,
         )
     )
+
+
+def _hit(row: dict[str, Any]) -> SearchHit:
+    return SearchHit(row["id"], row["content"], row["metadata"], row["score"], row["distance"], row["metric"])
 
 
 def _timed(paths: int, width: int, *, turns: int) -> tuple[list[float], list[float]]:
