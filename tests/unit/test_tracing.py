@@ -279,7 +279,18 @@ async def test_no_header_costs_an_answer(headers: Headers) -> None:
     (record,) = traced.publisher.published
     assert not traced.stage.failed.done()
     assert [name for name, _value in record.headers].count("traceparent") == 1
-    assert carried(dict(record.headers)) == ids(traced.span("send lookup.results"))
+    carries = carried(dict(record.headers))
+    assert all(carries == ids(span) for span in traced.spans("send lookup.results"))  # none if not sampled
+
+
+async def test_trace_that_its_producer_does_not_sample_is_carried_on_unsampled() -> None:
+    """Whoever begins a trace decides; the result's reader still learns which it is."""
+    traced = Traced()
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    await traced.ask("q", headers=(("traceparent", f"00-{trace}-00f067aa0ba902b7-00".encode()),))
+    header = (traced.publisher.headers()["traceparent"] or b"").decode()
+    assert (header[3:35], header[-3:]) == (trace, "-00")
+    assert traced.text == ""
 
 
 async def test_dead_letter_keeps_the_requests_headers() -> None:
