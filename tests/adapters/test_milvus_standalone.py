@@ -144,7 +144,8 @@ class TestOutage:
     async def test_refused_token_stops_the_start(self, server: MilvusServer, token: str | None) -> None:
         """The line says that it is the token, and does not show it."""
         line = await refusal(MilvusCollection(uri=server.uri, token=token, collection="any"))
-        assert line == f"Milvus at {server.uri}: the search engine refuses the token, or its rights"
+        why = "the search engine refuses the token, or its rights: see milvus.token"
+        assert line == f"Milvus at {server.uri}: {why}"
 
     async def test_search_fails_while_the_server_is_down_and_works_again_after(
         self, server: MilvusServer
@@ -198,7 +199,8 @@ class TestTls:
         """A certificate that somebody else signed is refused."""
         stranger = CertificateAuthority(tmp_path, "stranger")
         collection = MilvusCollection(uri=server.uri, collection="any", ca_file=str(stranger.certificate))
-        assert await refusal(collection) == f"Milvus at {server.uri}: the search engine cannot be reached"
+        why = "cannot be reached: its certificate is not trusted: see milvus.ca-file"
+        assert await refusal(collection) == f"Milvus at {server.uri}: the search engine {why}"
 
 
 async def test_database_that_is_missing_stops_the_start(uri: str) -> None:
