@@ -76,14 +76,10 @@ async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator
         yield LookupStage(
             Answerer(
                 LookupPipeline(
-                    observer.search(
-                        ResilientSearch(_sharing_calls(settings, observer.measured(search)), searching)
-                    ),
+                    observer.search(_robust_search(settings, observer.measured(search), searching)),
                     None
                     if embedder is None
-                    else observer.embedder(
-                        ResilientEmbedder(_embedding_together(settings, embedder), embedding)
-                    ),
+                    else observer.embedder(_robust_embedder(settings, embedder, embedding)),
                 ),
                 rules=_request_rules(settings, search),
                 topics=topics,
@@ -113,10 +109,8 @@ async def running_live_replay(settings: Settings) -> AsyncIterator[LiveReplay]:
         )
         answerer = Answerer(
             LookupPipeline(
-                ResilientSearch(_sharing_calls(settings, search), searching),
-                None
-                if embedder is None
-                else ResilientEmbedder(_embedding_together(settings, embedder), embedding),
+                _robust_search(settings, search, searching),
+                None if embedder is None else _robust_embedder(settings, embedder, embedding),
             ),
             rules=_request_rules(settings, search),
             topics=settings.kafka.topics,
@@ -269,21 +263,25 @@ def _stage_policy(stage: StageSettings, recorder: Recorder | None) -> StagePolic
     )
 
 
-def _sharing_calls(settings: Settings, search: KnowledgeSearchPort) -> KnowledgeSearchPort:
-    """Lets searches share calls. It stands behind the retries, so that each lookup has tries of its own."""
-    return coalescing(
+def _robust_search(
+    settings: Settings, search: KnowledgeSearchPort, resilience: Resilience
+) -> KnowledgeSearchPort:
+    """Lets searches share calls, behind the retries: each lookup has tries of its own."""
+    sharing_calls = coalescing(
         search,
         max_batch_size=settings.search.max_batch_size,
         max_calls=settings.search.max_concurrent_calls,
     )
+    return ResilientSearch(sharing_calls, resilience)
 
 
-def _embedding_together(settings: Settings, embedder: EmbeddingPort) -> EmbeddingPort:
-    return CoalescingEmbedder(
+def _robust_embedder(settings: Settings, embedder: EmbeddingPort, resilience: Resilience) -> EmbeddingPort:
+    sharing_calls = CoalescingEmbedder(
         embedder,
         max_batch_size=settings.embedding.batch_size,
         max_calls=settings.search.max_concurrent_calls,
     )
+    return ResilientEmbedder(sharing_calls, resilience)
 
 
 def _load_factory(name: str) -> SearchFactory:

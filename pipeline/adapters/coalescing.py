@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from pipeline.adapters.around import AroundEmbedder, AroundSearch
 from pipeline.coalescer import Coalescer
 from pipeline.model import SearchHit, SearchQuery, Vector
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort, SearchesManyAtOnce
@@ -12,7 +13,7 @@ MAX_HITS = 4_096
 """Most hits that one call may bring: wide searches go in smaller calls."""
 
 
-class CoalescingSearch:
+class CoalescingSearch(AroundSearch):
     """A search port that asks another many questions in one call."""
 
     def __init__(self, search: SearchesManyAtOnce, *, max_batch_size: int, max_calls: int) -> None:
@@ -23,15 +24,11 @@ class CoalescingSearch:
             max_batch_size: Most of them in one call.
             max_calls: Most calls out at once; at most two of them ask under the same conditions.
         """
-        self._search = search
+        super().__init__(search)
         self._max_batch_size = max_batch_size
         self._coalescer = Coalescer[SearchQuery, Sequence[SearchHit]](
             lambda queries, left: search.search_many(queries, timeout_s=left), max_calls=max_calls
         )
-
-    async def start(self) -> None:
-        """Starts the port behind."""
-        await self._search.start()
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
         """Asks the port behind, together with whoever asks now for as many hits under the same conditions."""
@@ -43,12 +40,8 @@ class CoalescingSearch:
         )
         return hits
 
-    async def close(self) -> None:
-        """Closes the port behind."""
-        await self._search.close()
 
-
-class CoalescingEmbedder:
+class CoalescingEmbedder(AroundEmbedder):
     """An embedder that gives another the texts of many callers in one call."""
 
     def __init__(self, embedder: EmbeddingPort, *, max_batch_size: int, max_calls: int) -> None:
@@ -59,30 +52,17 @@ class CoalescingEmbedder:
             max_batch_size: Most texts in one call.
             max_calls: Most calls out at once, of which two are used.
         """
-        self._embedder = embedder
+        super().__init__(embedder)
         self._max_batch_size = max_batch_size
         self._coalescer = Coalescer[str, Vector](
             lambda texts, left: embedder.embed(texts, timeout_s=left), max_calls=max_calls
         )
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors; known once started."""
-        return self._embedder.dimension
-
-    async def start(self) -> None:
-        """Starts the embedder behind."""
-        await self._embedder.start()
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
         """Asks the embedder behind, together with whoever asks now."""
         return await self._coalescer.ask(
             texts, group=None, batch_size=self._max_batch_size, timeout_s=timeout_s
         )
-
-    async def close(self) -> None:
-        """Closes the embedder behind."""
-        await self._embedder.close()
 
 
 def coalescing(search: KnowledgeSearchPort, *, max_batch_size: int, max_calls: int) -> KnowledgeSearchPort:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_exponential, wait_random
 
+from pipeline.adapters.around import AroundEmbedder, AroundSearch
 from pipeline.circuit import CircuitBreaker, CircuitOpen
 from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
 from pipeline.model import SearchHit, SearchQuery, Vector
@@ -126,17 +127,13 @@ class Resilience:
         return answer
 
 
-class ResilientSearch:
+class ResilientSearch(AroundSearch):
     """A search port that asks another again."""
 
     def __init__(self, search: KnowledgeSearchPort, resilience: Resilience) -> None:
         """Takes the port and how to ask it."""
-        self._search = search
+        super().__init__(search)
         self._resilience = resilience
-
-    async def start(self) -> None:
-        """Starts the port behind."""
-        await self._search.start()
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
         """Asks the port behind, within `timeout_s` over all tries."""
@@ -144,37 +141,20 @@ class ResilientSearch:
             lambda left: self._search.search(query, timeout_s=left), timeout_s=timeout_s
         )
 
-    async def close(self) -> None:
-        """Closes the port behind."""
-        await self._search.close()
 
-
-class ResilientEmbedder:
+class ResilientEmbedder(AroundEmbedder):
     """An embedder that asks another again."""
 
     def __init__(self, embedder: EmbeddingPort, resilience: Resilience) -> None:
         """Takes the embedder and how to ask it."""
-        self._embedder = embedder
+        super().__init__(embedder)
         self._resilience = resilience
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors; known once started."""
-        return self._embedder.dimension
-
-    async def start(self) -> None:
-        """Starts the embedder behind."""
-        await self._embedder.start()
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
         """Asks the embedder behind, within `timeout_s` over all tries."""
         return await self._resilience.call(
             lambda left: self._embedder.embed(texts, timeout_s=left), timeout_s=timeout_s
         )
-
-    async def close(self) -> None:
-        """Closes the embedder behind."""
-        await self._embedder.close()
 
 
 def _worth_retrying(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
+from pipeline.adapters.around import AroundSearch
 from pipeline.errors import SearchError, SearchTimeout
 from pipeline.model import SearchHit, SearchQuery
 from pipeline.ports import KnowledgeSearchPort, SearchesManyAtOnce
@@ -17,25 +18,17 @@ T = TypeVar("T")
 OK, CANCELLED, INTERNAL = "ok", "cancelled", "internal"
 
 
-class MeasuredSearch:
+class MeasuredSearch(AroundSearch):
     """A search port that measures another."""
 
     def __init__(self, search: KnowledgeSearchPort, metrics: WorkerMetrics) -> None:
         """Takes the port and where to count."""
-        self._search = search
+        super().__init__(search)
         self._metrics = metrics
-
-    async def start(self) -> None:
-        """Starts the port behind."""
-        await self._search.start()
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
         """Asks the port behind and counts how it went."""
         return await self._measured(self._search.search(query, timeout_s=timeout_s), queries=1)
-
-    async def close(self) -> None:
-        """Closes the port behind."""
-        await self._search.close()
 
     async def _measured(self, call: Awaitable[T], *, queries: int) -> T:
         began, outcome = time.monotonic(), INTERNAL

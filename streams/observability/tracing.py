@@ -15,6 +15,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from pipeline.adapters.around import AroundEmbedder, AroundSearch
 from pipeline.errors import SearchError
 from pipeline.model import SearchHit, SearchQuery, Vector
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
@@ -55,18 +56,14 @@ class TracedProcessing:
             return answer
 
 
-class TracedSearch:
+class TracedSearch(AroundSearch):
     """A search port with a span around each search of another."""
 
     def __init__(self, search: KnowledgeSearchPort, tracer: Tracer, *, attributes: Attributes) -> None:
         """Takes the port, where spans come from, and what names its engine."""
-        self._search = search
+        super().__init__(search)
         self._tracer = tracer
         self._attributes = {**attributes, "db.operation.name": "search"}
-
-    async def start(self) -> None:
-        """Starts the port behind."""
-        await self._search.start()
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
         """Asks the port behind within a span."""
@@ -76,37 +73,20 @@ class TracedSearch:
             span.set_attribute("db.response.returned_rows", len(hits))
             return hits
 
-    async def close(self) -> None:
-        """Closes the port behind."""
-        await self._search.close()
 
-
-class TracedEmbedder:
+class TracedEmbedder(AroundEmbedder):
     """An embedder with a span around each call of another."""
 
     def __init__(self, embedder: EmbeddingPort, tracer: Tracer) -> None:
         """Takes the embedder and where spans come from."""
-        self._embedder = embedder
+        super().__init__(embedder)
         self._tracer = tracer
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors; known once started."""
-        return self._embedder.dimension
-
-    async def start(self) -> None:
-        """Starts the embedder behind."""
-        await self._embedder.start()
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
         """Asks the embedder behind within a span."""
         attributes: Attributes = {"gen_ai.operation.name": "embeddings", "lookup.texts": len(texts)}
         with _within(self._tracer.start_span("embed", kind=SpanKind.CLIENT, attributes=attributes)):
             return await self._embedder.embed(texts, timeout_s=timeout_s)
-
-    async def close(self) -> None:
-        """Closes the embedder behind."""
-        await self._embedder.close()
 
 
 class TracedPublisher:
