@@ -70,10 +70,6 @@ class DirectConsumer(Consumer):
         )
 
 
-# In the body of a class of one's own Faust would replace the quiet logger of its library.
-DirectConsumer.logger = Consumer.logger
-
-
 def stage_transport(app: faust.App, stage: LookupStage, *, drain_timeout_s: float) -> Transport:
     """Makes the transport through which an app reads for a stage.
 
@@ -124,7 +120,8 @@ def stage_transport(app: faust.App, stage: LookupStage, *, drain_timeout_s: floa
             for tp in list(self._buffered_partitions):
                 self.on_buffer_drop(tp)
 
-    StageConsumer.logger = Consumer.logger  # in the class itself, Faust would replace it
+    # In the body of a class of one's own Faust would replace the quiet logger of its library.
+    StageConsumer.logger = Consumer.logger
 
     class StageTransport(Transport):
         """Faust's transport with that consumer."""
