@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,9 +65,10 @@ def draw(prometheus: PrometheusServer, view: View, file: Path) -> None:
 
 
 def _plot(axis: Axes, series: Series, name: str, start: float) -> None:
-    if any(value for _, value in series.points):
-        times, values = zip(*((time - start, value) for time, value in series.points), strict=True)
-        axis.plot(times, values, label=name, linewidth=1.2)
+    # A quantile of nothing is no number, and an axis of nothing but those cannot be drawn.
+    points = [(time - start, value) for time, value in series.points if math.isfinite(value)]
+    if any(value for _, value in points):
+        axis.plot(*zip(*points, strict=True), label=name, linewidth=1.2)
 
 
 def _dress(axis: Axes, query: PanelQuery, view: View) -> None:
@@ -75,7 +77,7 @@ def _dress(axis: Axes, query: PanelQuery, view: View) -> None:
     axis.set_xlim(0, view.end - view.start)
     axis.axvspan(view.shaded[0] - view.start, view.shaded[1] - view.start, color="0.92")
     axis.set_ylabel(UNITS[query.unit], fontsize=8)
-    if query.logarithmic:
+    if query.logarithmic and axis.get_lines():
         axis.set_yscale("log")
     else:
         axis.set_ylim(bottom=0, top=axis.get_ylim()[1] * 1.1)
