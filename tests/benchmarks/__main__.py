@@ -20,6 +20,7 @@ from streams.bootstrap import index_path
 from streams.settings import Settings
 from tests.benchmarks import core, rates, timing
 from tests.benchmarks.figures import Figure
+from tests.benchmarks.frameworks.turns import frameworks
 from tests.benchmarks.rates import Setup
 from tests.integration.corpus import sentences, write_chunks
 from tests.support.kafka_server import KAFKA_VERSION, KafkaServer
@@ -37,7 +38,13 @@ PACKAGES = (
     "wordllama",
     "faststream",
     "quixstreams",
+    "haystack-ai",
+    "llama-index-core",
+    "langchain-core",
+    "langchain-classic",
 )
+
+WITHOUT_SERVERS = {"core", "frameworks"}
 
 NOTHING = Setup(bootstrap="", environment={}, queries=())
 
@@ -51,6 +58,7 @@ SCENARIOS: dict[str, Scenario] = {
     "latency": lambda setup, _rounds, scale, say: timing.latency(setup, 15 * scale, say),
     "scale": timing.scale,
     "pauses": lambda setup, rounds, _scale, say: timing.pauses(setup, 2 * rounds, say),
+    "frameworks": lambda _setup, rounds, _scale, say: frameworks(rounds, say),
 }
 
 
@@ -65,7 +73,7 @@ def main() -> None:
     with ExitStack() as stack:
         setup = (
             stack.enter_context(_prepared())
-            if set(names) - {"core"}
+            if set(names) - WITHOUT_SERVERS
             else Setup(bootstrap="", environment={}, queries=())
         )
         for name in names:

@@ -59,20 +59,17 @@ def result_of(paths: Sequence[dict[str, Any]], limits: Limits) -> bytes:
     )
 
 
-def _hit(row: dict[str, Any]) -> SearchHit:
-    return SearchHit(row["id"], row["content"], row["metadata"], row["score"], row["distance"], row["metric"])
+def check_result(result: dict[str, Any], *, retrieved: int) -> None:
+    """Checks that the job was done before it is timed."""
+    ledger = result["ledger"]
+    lost = sum(ledger.values()) - ledger["retrieved"]
+    assert (ledger["retrieved"], lost, ledger["projected"]) == (retrieved, retrieved, 5), ledger
+    assert ledger["duplicates"] >= 0.25 * retrieved, ledger
 
 
-def _timed(paths: int, width: int, *, turns: int) -> tuple[list[float], list[float]]:
-    """Gives the seconds of reading the hits and of the job on them, turn by turn."""
-    hits = made_hits(paths, width)
-    text, limits = orjson.dumps(hits), Limits(retrieve_k=width, return_n=5, max_chunks_per_document=2)
-    _check(orjson.loads(result_of(hits, limits)), retrieved=paths * width)
-    calls: tuple[Callable[[], object], ...] = (
-        lambda: orjson.loads(text),
-        lambda: result_of(hits, limits),
-    )
-    times: tuple[list[float], list[float]] = ([], [])
+def in_turns(calls: Sequence[Callable[[], object]], turns: int) -> list[list[float]]:
+    """Gives the seconds of processor time that each call took, turn by turn."""
+    times: list[list[float]] = [[] for _ in calls]
     for _ in range(turns):
         for call, into in zip(calls, times, strict=True):
             began = time.thread_time()
@@ -81,9 +78,14 @@ def _timed(paths: int, width: int, *, turns: int) -> tuple[list[float], list[flo
     return times
 
 
-def _check(result: dict[str, Any], *, retrieved: int) -> None:
-    """Checks that the job was done before it is timed."""
-    ledger = result["ledger"]
-    lost = sum(ledger.values()) - ledger["retrieved"]
-    assert (ledger["retrieved"], lost, ledger["projected"]) == (retrieved, retrieved, 5), ledger
-    assert ledger["duplicates"] >= 0.25 * retrieved, ledger
+def _hit(row: dict[str, Any]) -> SearchHit:
+    return SearchHit(row["id"], row["content"], row["metadata"], row["score"], row["distance"], row["metric"])
+
+
+def _timed(paths: int, width: int, *, turns: int) -> tuple[list[float], list[float]]:
+    """Gives the seconds of reading the hits and of the job on them, turn by turn."""
+    hits = made_hits(paths, width)
+    text, limits = orjson.dumps(hits), Limits(retrieve_k=width, return_n=5, max_chunks_per_document=2)
+    check_result(orjson.loads(result_of(hits, limits)), retrieved=paths * width)
+    reading, job = in_turns([lambda: orjson.loads(text), lambda: result_of(hits, limits)], turns)
+    return reading, job
