@@ -10,6 +10,7 @@ from pipeline.errors import SearchError, SearchTimeout
 from pipeline.model import Lookup, Outcome, PathHits, Problem, SearchHit, SearchQuery, Vector
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
+from pipeline.time_limits import TimeLimit
 from pipeline.values import value
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ class LookupPipeline:
 async def _settled(asking: Coroutine[Any, Any, T], deadline: float, late: SearchTimeout) -> T | Exception:
     """Awaits a port; whatever it raises is given back, for the agent gets an answer all the same."""
     try:
-        async with asyncio.timeout_at(deadline):
+        with TimeLimit(deadline):
             return await asking
     except TimeoutError as error:
         late.__cause__ = error

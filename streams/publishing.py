@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer
 
+from pipeline.time_limits import TimeLimit
 from streams.records import ProducedRecord
 
 RECORD_OVERHEAD_BYTES = 256
@@ -74,9 +75,12 @@ class Publisher:
             aiokafka.errors.KafkaError: The brokers refused one of them.
         """
         try:
-            async with asyncio.timeout(self._timeout_s):
+            with TimeLimit(asyncio.get_running_loop().time() + self._timeout_s):
                 confirmations = [await self._send(record) for record in records]
-                await asyncio.gather(*confirmations)
+                if len(confirmations) == 1:  # nearly always
+                    await confirmations[0]
+                else:
+                    await asyncio.gather(*confirmations)
         except TimeoutError as error:
             raise TimeoutError(f"the brokers did not confirm it within {self._timeout_s:g} s") from error
 

@@ -18,6 +18,7 @@ from pipeline.circuit import CircuitBreaker, CircuitOpen
 from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
 from pipeline.model import SearchHit, SearchQuery, Vector
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
+from pipeline.time_limits import TimeLimit
 
 T = TypeVar("T")
 
@@ -103,10 +104,11 @@ class Resilience:
             self._on_retry(error)
 
     async def _try(self, ask: Callable[[float], Awaitable[T]], deadline: float, number: int) -> T:
-        left = min(self._policy.attempt_timeout_s, deadline - asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        left = min(self._policy.attempt_timeout_s, deadline - now)
         self._circuit.enter()
         try:
-            async with asyncio.timeout(left + GRACE_S):
+            with TimeLimit(now + left + GRACE_S):
                 answer = await ask(left)
         except SearchRejected:
             self._circuit.succeeded()
