@@ -15,6 +15,7 @@ import structlog
 from pipeline.errors import LookupStageError
 from streams.agents import attach_stage, create_app
 from streams.bootstrap import running_stage
+from streams.garbage_collection import search_seldom
 from streams.observability.observer import Observer, observing
 from streams.observability.positions import membership
 from streams.settings import KafkaSettings, Settings
@@ -55,7 +56,7 @@ async def _work(settings: Settings, stopping: asyncio.Event, observer: Observer)
         observer.monitor.watch(stage, lambda: membership(app))
         worker = _EmbeddedWorker(app)
         try:
-            error = await _first_of(stopping, stage, worker, lambda: _say_ready(settings))
+            error = await _first_of(stopping, stage, worker, lambda: _be_ready(settings))
             _end_process_within(settings.stage.drain_timeout + STOP_TIMEOUT_S, error)
             await stage.leave(settings.stage.drain_timeout)
             if error is None:
@@ -117,7 +118,8 @@ async def _first_of(
     return worker.crash_reason or RuntimeError("Faust stopped by itself")
 
 
-def _say_ready(settings: Settings) -> None:
+def _be_ready(settings: Settings) -> None:
+    search_seldom()
     kafka, port = settings.kafka, settings.metrics.port or None
     log.info("worker_ready", group=kafka.group_id, topic=kafka.topics.requests, metrics_port=port)
 
