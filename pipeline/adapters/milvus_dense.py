@@ -19,6 +19,7 @@ from pipeline.adapters.milvus_errors import (
     search_error,
 )
 from pipeline.adapters.milvus_filter import filter_expression
+from pipeline.adapters.milvus_rows import hits_of
 from pipeline.errors import ConfigurationError, SearchRejected, SearchTimeout
 from pipeline.model import Condition, SearchHit, SearchQuery, Vector
 from pipeline.ports import IndexDescription
@@ -156,7 +157,9 @@ class MilvusDenseSearch:
         except ENGINE_ERRORS as error:
             raise search_error(error) from error
         # Where nothing at all is found, the engine answers with nothing.
-        answers = [self._hits(rows) for rows in found] or [[] for _ in queries]
+        answers = [hits_of(rows, self._collection, self._metric) for rows in found] or [[] for _ in queries]
+        if not conditions:
+            return answers
         return [[hit for hit in hits if _holds(hit, conditions)] for hits in answers]
 
     async def close(self) -> None:
@@ -245,29 +248,6 @@ class MilvusDenseSearch:
         dynamic = ("$meta",) if shape.dynamic else ()
         return [self._collection.content_field, *shape.declared, *dynamic]
 
-    def _hits(self, rows: Any) -> list[SearchHit]:
-        # Iterating decodes every row's JSON, once; indexing would look at it row by row.
-        return [
-            self._hit(row_id, distance, row["entity"])
-            for row_id, distance, row in zip(rows.ids, rows.distances, rows, strict=True)
-        ]
-
-    def _hit(self, row_id: str | int, distance: float, entity: Mapping[str, Any]) -> SearchHit:
-        return SearchHit(
-            id=row_id,
-            content=entity.get(self._collection.content_field),
-            metadata=self._metadata(entity),
-            score=1.0 / (1.0 + distance) if self._metric == "L2" else distance,
-            distance=distance,
-            metric=self._metric,
-        )
-
-    def _metadata(self, entity: Mapping[str, Any]) -> Mapping[str, object] | str | None:
-        if self._collection.metadata_layout == "field":
-            value = entity.get(self._collection.metadata_field)
-            return value if isinstance(value, (dict, str)) else None
-        return {name: value for name, value in entity.items() if name != self._collection.content_field}
-
 
 def _checked_vector(vector: Vector | None, dimension: int) -> Vector:
     if vector is None:
@@ -282,7 +262,7 @@ def _checked_vector(vector: Vector | None, dimension: int) -> Vector:
 
 
 def _holds(hit: SearchHit, conditions: Sequence[Condition]) -> bool:
-    return not conditions or (isinstance(hit.metadata, Mapping) and satisfies(hit.metadata, conditions))
+    return isinstance(hit.metadata, Mapping) and satisfies(hit.metadata, conditions)
 
 
 async def _check_readable(file: Path) -> None:
