@@ -37,8 +37,8 @@ log = structlog.get_logger(__name__)
 
 MAX_BATCH_BYTES = 65_536
 
-LINGER_MS = 5
-"""A request to the brokers costs as much as ten results in it."""
+LINGER_MS = 1
+"""A request to the brokers costs as much as ten results in it, and agents wait."""
 
 BEFORE_EVERY_EXPIRY = -math.inf
 """The clock of a replay: what was recorded has expired long since, and is to be answered all the same."""
@@ -276,6 +276,9 @@ def _robust_search(
 
 
 def _robust_embedder(settings: Settings, embedder: EmbeddingPort, resilience: Resilience) -> EmbeddingPort:
+    """Lets texts share calls, behind the retries; a model in this process answers before any could wait."""
+    if isinstance(embedder, WordLlamaEmbedder):
+        return embedder
     sharing_calls = CoalescingEmbedder(
         embedder,
         max_batch_size=settings.embedding.batch_size,

@@ -27,6 +27,8 @@ class HeldBytes:
         self._limit = limit
         self._on_room = on_room
         self._full = False
+        # By the reference's own identity: references to equal messages are equal.
+        self._held: dict[int, tuple[weakref.ref[object], int]] = {}
         self.total = 0
 
     def hold(self, message: object, size: int) -> bool:
@@ -35,12 +37,14 @@ class HeldBytes:
         Returns:
             Whether there is no room for more.
         """
-        weakref.finalize(message, self._release, size).atexit = False
+        reference = weakref.ref(message, self._release)
+        self._held[id(reference)] = reference, size
         self.total += size
         self._full = self._full or self.total > self._limit
         return self._full
 
-    def _release(self, size: int) -> None:
+    def _release(self, reference: weakref.ref[object]) -> None:
+        _, size = self._held.pop(id(reference))
         self.total -= size
         if self._full and self.total * 2 <= self._limit:
             self._full = False

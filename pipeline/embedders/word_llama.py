@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 from pipeline.errors import ConfigurationError, SearchTimeout
 from pipeline.model import Vector
 
-# A thousand characters take about a millisecond: for less, a thread costs more than it gives.
-_CHARACTERS_IN_LOOP = 1_000
+# Eight thousand characters take a few milliseconds. For less, a thread costs more than it gives: it waits for
+# its turns with the interpreter.
+_CHARACTERS_IN_LOOP = 8_192
 
 
 class WordLlamaEmbedder:
@@ -79,6 +81,9 @@ def load() -> Any:
     # Importing it gives the root logger a handler and a level, which are not its to choose.
     root.handlers[:] = handlers
     root.setLevel(level)
+    # Its tokenizer would go through a batch with threads of its own: twice the work, and where the processors
+    # are busy, a wait for each of them.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # It looks for its tokenizer in the cache only, so the installed package is named as the cache.
     installed = Path(wordllama.__file__).parent
     return wordllama.WordLlama.load(cache_dir=installed, disable_download=True)
