@@ -37,9 +37,6 @@ log = structlog.get_logger(__name__)
 
 MAX_BATCH_BYTES = 65_536
 
-LINGER_MS = 1
-"""A request to the brokers costs as much as ten results in it, and agents wait."""
-
 BEFORE_EVERY_EXPIRY = -math.inf
 """The clock of a replay: what was recorded has expired long since, and is to be answered all the same."""
 
@@ -228,7 +225,6 @@ def _create_producer(settings: Settings, max_bytes: Collection[int]) -> AIOKafka
         key_serializer=key_as_bytes,
         max_batch_size=min(MAX_BATCH_BYTES, *max_bytes),
         max_request_size=max(max_bytes),
-        linger_ms=LINGER_MS,
         request_timeout_ms=int(settings.stage.publish_timeout * 1_000),
     )
 

@@ -247,7 +247,7 @@ class StageSettings(Group):
         default="off",
         description="which requests are recorded: `off`, `all`, or a share of them such as 0.01",
     )
-    max_in_flight: Count = Field(default=128, description="most requests in work at once")
+    max_in_flight: Count = Field(default=256, description="most requests in work at once")
     drain_timeout: Seconds = Field(
         default=15.0, description="seconds to finish what is in flight before leaving"
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -24,19 +25,11 @@ def hits_of(rows: Any, collection: MilvusCollection, metric: str) -> list[Search
         One hit a row, in order. With COSINE and IP the score is the engine's figure, with L2 it is
         `1 / (1 + distance)`.
     """
-    content_field = collection.content_field
-    metadata_of = _field_metadata if collection.metadata_layout == "field" else _flat_metadata
-    return [
-        SearchHit(
-            row_id,
-            entity.get(content_field),
-            metadata_of(entity, collection),
-            1.0 / (1.0 + distance) if metric == "L2" else distance,
-            distance,
-            metric,
-        )
-        for row_id, distance, entity in zip(rows.ids, rows.distances, _entities(rows), strict=True)
-    ]
+    entities, distances = _entities(rows), rows.distances
+    contents = [entity.get(collection.content_field) for entity in entities]
+    scores = [1.0 / (1.0 + distance) for distance in distances] if metric == "L2" else distances
+    metadata = _metadata(entities, collection)
+    return list(map(SearchHit, rows.ids, contents, metadata, scores, distances, repeat(metric)))
 
 
 def _entities(rows: Any) -> Sequence[dict[str, Any]]:
@@ -49,7 +42,7 @@ def _entities(rows: Any) -> Sequence[dict[str, Any]]:
     if not all(_is_plain_json(column) for column in columns):
         rows.materialize()
         columns = ()
-    entities = [row.get("entity") for row in list.__iter__(rows)]
+    entities = [dict.__getitem__(row, "entity") for row in list.__iter__(rows)]
     for column in columns:
         name, cells = column.field_name, column.scalars.json_data.data
         for entity, cell in zip(entities, cells[rows.start : rows.start + len(entities)], strict=True):
@@ -61,12 +54,11 @@ def _is_plain_json(column: Any) -> bool:
     return column.type == DataType.JSON and not column.is_dynamic and not column.valid_data
 
 
-def _field_metadata(
-    entity: Mapping[str, Any], collection: MilvusCollection
-) -> Mapping[str, object] | str | None:
-    value = entity.get(collection.metadata_field)
-    return value if isinstance(value, (dict, str)) else None
-
-
-def _flat_metadata(entity: Mapping[str, Any], collection: MilvusCollection) -> Mapping[str, object]:
-    return {name: value for name, value in entity.items() if name != collection.content_field}
+def _metadata(entities: Sequence[dict[str, Any]], collection: MilvusCollection) -> Sequence[Any]:
+    if collection.metadata_layout == "field":
+        found = [entity.get(collection.metadata_field) for entity in entities]
+        return [value if isinstance(value, (dict, str)) else None for value in found]
+    return [
+        {name: value for name, value in entity.items() if name != collection.content_field}
+        for entity in entities
+    ]

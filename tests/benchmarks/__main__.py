@@ -16,18 +16,14 @@ from pathlib import Path
 
 import orjson
 
-from streams.bootstrap import index_path
-from streams.settings import Settings
-from tests.benchmarks import core, rates, timing
+from tests.benchmarks import collection, core, rates, timing
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.frameworks.turns import frameworks
 from tests.benchmarks.rates import Setup
-from tests.integration.corpus import sentences, write_chunks
+from tests.integration.corpus import sentences
 from tests.support.kafka_server import KAFKA_VERSION, KafkaServer
 from tests.support.milvus_server import MilvusServer
 
-DOCUMENTS, CHUNKS_PER_DOCUMENT = 500, 8
-COLLECTION = "benchmarks"
 PACKAGES = (
     "aiokafka",
     "faust-streaming",
@@ -103,8 +99,6 @@ def _arguments() -> argparse.Namespace:
 @contextmanager
 def _prepared() -> Iterator[Setup]:
     """Gives brokers, an engine and a collection: those of the environment, else its own."""
-    import asyncio
-
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         bootstrap = os.environ.get("LOOKUP_KAFKA_BOOTSTRAP")
@@ -113,13 +107,10 @@ def _prepared() -> Iterator[Setup]:
         uri = os.environ.get("LOOKUP_MILVUS_URI")
         if not uri:
             uri = stack.enter_context(MilvusServer(folder / "milvus")).uri
-        environment = {"MILVUS_URI": uri, "MILVUS_COLLECTION": COLLECTION, "METRICS_PORT": "0"}
+        environment = {"MILVUS_URI": uri, "MILVUS_COLLECTION": collection.NAME, "METRICS_PORT": "0"}
         os.environ |= environment
-        chunks = write_chunks(
-            folder / "chunks.jsonl", documents=DOCUMENTS, chunks_per_document=CHUNKS_PER_DOCUMENT
-        )
-        _say(f"indexing {chunks} chunks")
-        asyncio.run(index_path(Settings(), folder / "chunks.jsonl", lambda _done, _all: None))
+        _say(f"indexing {collection.CHUNKS} chunks")
+        collection.index_corpus(folder, uri)
         yield Setup(bootstrap=bootstrap, environment=environment, queries=sentences()[:500])
 
 
@@ -130,7 +121,7 @@ def _about(rounds: int) -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "kafka": KAFKA_VERSION,
         **{package: found for package, found in versions.items() if found is not None},
-        "chunks": f"{DOCUMENTS * CHUNKS_PER_DOCUMENT}, 256 dimensions",
+        "chunks": f"{collection.CHUNKS}, 256 dimensions, HNSW, sealed",
         "rounds": f"{rounds}, interleaved; medians",
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

@@ -59,14 +59,16 @@ def rate(name: str, values: Sequence[float], unit: str = "/s") -> Figure:
     return Figure(name=name, value=statistics.median(values), unit=unit, rounds=tuple(values))
 
 
-def ratio(name: str, values: Sequence[float], others: Sequence[float], *, at_least: float) -> Figure:
+def ratio(
+    name: str, values: Sequence[float], others: Sequence[float], *, at_least: float | None = None
+) -> Figure:
     """Gives the median of the rounds' ratios."""
     rounds = tuple(value / other for value, other in zip(values, others, strict=True))
     return Figure(
         name=name,
         value=statistics.median(rounds),
         unit="x",
-        bound="at least",
+        bound=None if at_least is None else "at least",
         limit=at_least,
         rounds=rounds,
     )

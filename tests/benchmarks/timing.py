@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
+from pipeline.adapters.coalescing import coalescing
 from streams.bootstrap import running_embedder, running_search
 from streams.settings import Settings
 from tests.benchmarks.drains import WORKER, drain, fill, running
@@ -25,20 +26,29 @@ SLOW = {
 
 
 def latency(setup: Setup, seconds: float, say: Callable[[str], object]) -> Iterator[Figure]:
-    """Sends at half of the rate that a drain reaches, to the worker and to the search alone."""
+    """Sends at half of the rate that a drain reaches, to the worker and straight to the search.
+
+    A call each keeps the engine so busy that queries queue up: what the stage adds is measured beside a
+    search that shares calls as the stage does.
+    """
     say("peak rate")
     peak = setup.drained("worker", setup.environment, count=6_000, width=20).rate
     count = round(peak / 2 * seconds)
     say(f"{count} requests at {peak / 2:.0f}/s through the worker, then straight to the search")
     through = asyncio.run(_through_worker(setup, count, peak / 2))
-    alone = asyncio.run(_search_alone(setup, count, peak / 2))
+    alone = asyncio.run(_search_alone(setup, count, peak / 2, sharing_calls=False))
+    sharing = asyncio.run(_search_alone(setup, count, peak / 2, sharing_calls=True))
     yield rate("half of the peak rate", [peak / 2])
     for share, limit in ((50, 5), (99, 25)):
-        slower, faster = (statistics.quantiles(each, n=100)[share - 1] for each in (through, alone))
-        yield rate(f"bare search, p{share}", [faster * 1e3], "ms")
+        slower, single, shared = (
+            statistics.quantiles(each, n=100)[share - 1] * 1e3 for each in (through, alone, sharing)
+        )
+        yield rate(f"through the worker, p{share}", [slower], "ms")
+        yield rate(f"bare search, a call each, p{share}", [single], "ms")
+        yield rate(f"bare search, sharing calls, p{share}", [shared], "ms")
         yield Figure(
-            name=f"added by the stage and Kafka, p{share}",
-            value=(slower - faster) * 1e3,
+            name=f"added to a search that shares calls, p{share}",
+            value=slower - shared,
             unit="ms",
             bound="at most",
             limit=limit,
@@ -90,7 +100,7 @@ async def _through_worker(setup: Setup, count: int, per_second: float) -> list[f
             await send_all(topics, warm)
             await log.wait_for((f"w-{number}" for number in range(200)), timeout_s=60)
             before = len(log.arrived_at)
-            await send_all(topics, noted(), rate=per_second)
+            await send_all(topics, noted(), rate=per_second, linger_ms=0)
             await log.wait_for(sent, timeout_s=60)
             arrived = dict(zip(_names(log.by_request, before), log.arrived_at[before:], strict=True))
     await delete_topics(setup.bootstrap, topics.requests, topics.results, topics.dead_letters)
@@ -102,14 +112,15 @@ def _names(by_request: Mapping[str, object], before: int) -> list[str]:
     return list(by_request)[before:]
 
 
-async def _search_alone(setup: Setup, count: int, per_second: float) -> list[float]:
+async def _search_alone(setup: Setup, count: int, per_second: float, *, sharing_calls: bool) -> list[float]:
     settings = Settings()
     took: list[float] = []
     async with (
         running_embedder(settings.embedding) as embedder,
         running_search(settings, embedder) as search,
     ):
-        job = Job(settings=settings, search=search, embedder=embedder)
+        asked = coalescing(search, max_batch_size=64, max_calls=16) if sharing_calls else search
+        job = Job(settings=settings, search=asked, embedder=embedder)
 
         async def ask(payload: Payload, due: float) -> None:
             await job.look_up(payload.value or b"")

@@ -201,11 +201,16 @@ def request(request_id: str, **fields: Any) -> Payload:
 
 
 async def send_all(
-    topics: StageTopics, payloads: Iterable[Payload], *, rate: float | None = None, to: str | None = None
+    topics: StageTopics,
+    payloads: Iterable[Payload],
+    *,
+    rate: float | None = None,
+    to: str | None = None,
+    linger_ms: int = 5,
 ) -> None:
     """Sends records in order, confirmed, at most `rate` a second, to the requests topic or another."""
     producer = AIOKafkaProducer(
-        bootstrap_servers=topics.bootstrap, acks="all", enable_idempotence=True, linger_ms=5
+        bootstrap_servers=topics.bootstrap, acks="all", enable_idempotence=True, linger_ms=linger_ms
     )
     await producer.start()
     loop = asyncio.get_running_loop()
