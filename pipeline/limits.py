@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from pipeline.errors import ExceededLimit, LimitsExceeded
 from pipeline.model import Budget, Limits
 
 DEFAULT_RETRIEVE_K = 20
 DEFAULT_RETURN_N = 5
+
+KNOWN_WIDTHS = 1_024
+"""Requests ask for the same few widths again and again."""
 
 
 def configured_widths(retrieve_k: int | None, return_n: int | None, top_k: int | None) -> tuple[int, int]:
@@ -25,6 +29,7 @@ def configured_widths(retrieve_k: int | None, return_n: int | None, top_k: int |
     )
 
 
+@lru_cache(maxsize=KNOWN_WIDTHS)
 def override_limits(
     configured: Limits,
     *,

@@ -7,9 +7,9 @@ so that a limit strikes up to `GRANULARITY_S` late.
 from __future__ import annotations
 
 import asyncio
+import threading
 from types import TracebackType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 GRANULARITY_S = 0.02
 
@@ -30,7 +30,7 @@ class TimeLimit:
             raise RuntimeError("a time limit needs a task to cancel")
         self._task: asyncio.Task[Any] = task
         self._cancelling = task.cancelling()
-        self._limits = _limits_of_running_loop()
+        self._limits = _limits_of(task.get_loop())
         self._limits.add(self)
 
     def __exit__(
@@ -78,12 +78,16 @@ class _Limits:
             loop.call_later(GRANULARITY_S, self._watch)
 
 
-_limits: WeakKeyDictionary[asyncio.AbstractEventLoop, _Limits] = WeakKeyDictionary()
+class _OfThread(threading.local):
+    loop: asyncio.AbstractEventLoop | None = None
+    limits: _Limits
 
 
-def _limits_of_running_loop() -> _Limits:
-    loop = asyncio.get_running_loop()
-    limits = _limits.get(loop)
-    if limits is None:
-        limits = _limits[loop] = _Limits()
-    return limits
+_of_thread = _OfThread()
+
+
+def _limits_of(loop: asyncio.AbstractEventLoop) -> _Limits:
+    """Gives the limits of the loop that runs in this thread."""
+    if _of_thread.loop is not loop:
+        _of_thread.loop, _of_thread.limits = loop, _Limits()
+    return _of_thread.limits

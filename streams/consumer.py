@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import faust
-from faust.transport.drivers.aiokafka import Consumer, Transport
+from faust.transport.drivers.aiokafka import Consumer, Producer, Transport
+from faust.transport.producer import ProducerBuffer
 from faust.types import TP, ConsumerMessage
 from mode import Service
 
@@ -67,11 +68,30 @@ class DirectConsumer(Consumer):
         return await delivery
 
     def _flows(self) -> bool:
-        return (
-            not self.suspend_flow.is_set()
-            and self.app.flow_control.is_active()
-            and not any(topic.queue.full() for topic in self.app.topics)
-        )
+        if self.suspend_flow.is_set() or not self.app.flow_control.is_active():
+            return False
+        return not any(topic.queue.full() for topic in self.app.topics)
+
+
+class IdleBuffer(ProducerBuffer):
+    """The buffer of Faust's own producer, in which nothing ever is."""
+
+    async def wait_until_ebb(self) -> None:
+        """Holds no message up; Faust would look at its settings for each."""
+
+
+class IdleProducer(Producer):
+    """Faust's own producer, through which the stage sends nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.buffer = IdleBuffer(loop=self.loop, beacon=self.beacon)
+        self.buffer.app = self.app
+
+
+# In the body of a class of one's own Faust would replace the quiet logger of its library.
+IdleBuffer.logger = ProducerBuffer.logger
+IdleProducer.logger = Producer.logger
 
 
 def stage_transport(app: faust.App, stage: LookupStage, *, drain_timeout_s: float) -> Transport:
@@ -124,17 +144,19 @@ def stage_transport(app: faust.App, stage: LookupStage, *, drain_timeout_s: floa
             for tp in list(self._buffered_partitions):
                 self.on_buffer_drop(tp)
 
-    # In the body of a class of one's own Faust would replace the quiet logger of its library.
     StageConsumer.logger = Consumer.logger
 
     class StageTransport(Transport):
-        """Faust's transport with that consumer."""
+        """Faust's transport with that consumer and no producer to speak of."""
 
         Consumer = StageConsumer
+        Producer = IdleProducer
 
     return StageTransport(app.conf.broker_consumer, app)
 
 
 def _size(record: Any) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
+    size = len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += len(name) + len(value or b"")
+    return size

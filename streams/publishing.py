@@ -101,5 +101,7 @@ def key_as_bytes(key: Any) -> bytes | None:
 
 
 def _size(record: ProducedRecord) -> int:
-    headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES
+    size = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+    for name, value in record.headers:
+        size += len(name.encode()) + len(value or b"")
+    return size
