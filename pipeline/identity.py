@@ -19,8 +19,8 @@ CHUNK_INDEX_FIELDS = ("chunkIndex", "chunk_index")
 T = TypeVar("T")
 
 Candidate: TypeAlias = tuple[float, int, int, str, str | None, int | None, SearchHit]
-"""A hit that may become evidence: minus its score, query, rank and evidence key, by which candidates sort;
-then document, chunk index and the hit itself.
+"""A hit that may become evidence: minus its score, query and rank, by which candidates sort; then evidence
+key, document, chunk index and the hit itself.
 
 There is one for every hit, so it is a plain tuple, and what is shown of a hit is read when it is shown.
 """

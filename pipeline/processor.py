@@ -7,13 +7,10 @@ smaller `return_n` gives a prefix of a larger one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
 
 from pipeline.identity import DOC_ID, EVIDENCE_KEY, Candidate, drop, evidence_of, identify, reason_of
 from pipeline.model import Dropped, Evidence, Limits, PathHits
 from pipeline.values import value
-
-_RANK = itemgetter(slice(0, 4))
 
 
 @value(frozen=True, slots=True, kw_only=True)
@@ -55,7 +52,8 @@ def process(paths: Iterable[PathHits], limits: Limits) -> Processed:
     """Turns the hits of all paths into ranked blocks.
 
     Args:
-        paths: The hits of each path, best first; the order of the paths does not matter.
+        paths: The hits of each path, best first, each path of another query; the order of the paths does not
+            matter.
         limits: The widths in force.
 
     Returns:
@@ -65,7 +63,7 @@ def process(paths: Iterable[PathHits], limits: Limits) -> Processed:
     Source: duplicates share the evidence key; the cap per document; recall width and return width.
     """
     ranked, rejected = _identify(paths)
-    ranked.sort(key=_RANK)
+    ranked.sort()  # no two candidates are of one query and one rank
     capped, duplicates, over_cap = _select(ranked, limits.max_chunks_per_document)
     return Processed(
         blocks=_blocks(capped[: limits.return_n], duplicates),

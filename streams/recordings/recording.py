@@ -178,6 +178,8 @@ def _recording(members: Mapping[str, Any]) -> Recording:
         raise TypeError("request_id is not text")
     if paths and (limits is None or budget is None):
         raise ValueError("it has hits, but no limits or no budget")
+    if paths and len({_query(path) for path in paths}) < len(paths):
+        raise ValueError("two of its paths are of one query")
     return Recording(
         request_id=members["request_id"],
         request=_as_the_stage_reads(request) if members.get("exact") else request,
@@ -191,6 +193,13 @@ def _recording(members: Mapping[str, Any]) -> Recording:
         budget=None if budget is None else Budget(**_counts(budget)),
         result=None if result is None else _object(members, "result"),
     )
+
+
+def _query(path: Mapping[str, Any]) -> int:
+    query = path["query"]
+    if type(query) is not int:
+        raise TypeError("the query of a path is not an index")
+    return query
 
 
 def _path(path: Mapping[str, Any]) -> RecordedPath:

@@ -184,6 +184,8 @@ def test_decode_of_what_is_no_recording_says_what_it_is(line: bytes, why: str) -
         {"paths": [{"query": 0, "text": "q", "error": None, "hits": [5]}]},
         {"paths": [{"query": 0, "text": "q", "error": None, "hits": [{"text": "no content"}]}]},
         {"paths": 5},
+        {"paths": [{"query": 0, "text": "q", "error": None, "hits": []}] * 2},
+        {"paths": [{"query": "0", "text": "q", "error": None, "hits": []}]},
         {"limits": {"retrieve_k": 20}},
         {"limits": None},
         {"budget": None},
