@@ -19,6 +19,7 @@ import orjson
 from tests.benchmarks import collection, core, rates, timing
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.frameworks.turns import frameworks
+from tests.benchmarks.latency import latency
 from tests.benchmarks.rates import Setup
 from tests.integration.corpus import sentences
 from tests.support.kafka_server import KAFKA_VERSION, KafkaServer
@@ -51,7 +52,7 @@ SCENARIOS: dict[str, Scenario] = {
     "core": lambda _setup, rounds, _scale, say: core.core(rounds, say),
     "milvus": rates.milvus_rates,
     "instant": rates.instant_rates,
-    "latency": lambda setup, _rounds, scale, say: timing.latency(setup, 15 * scale, say),
+    "latency": lambda setup, _rounds, scale, say: latency(setup, 15 * scale, say),
     "scale": timing.scale,
     "pauses": lambda setup, rounds, _scale, say: timing.pauses(setup, 2 * rounds, say),
     "frameworks": lambda _setup, rounds, _scale, say: frameworks(rounds, say),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,6 +35,8 @@ BOUNDS = {
 }
 BATCH = 64
 CALLS = 2
+CHECKED = 500
+"""Requests whose results are looked at before anything is timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +65,31 @@ class Setup:
             for number in range(count)
         ]
 
-    def drained(
-        self, peer: str, environment: Mapping[str, str], *, count: int, width: int, check: bool = False
-    ) -> Drain:
-        """Lets a peer answer so many requests; checks that each has one result, if asked to."""
+    def drained(self, peer: str, environment: Mapping[str, str], *, count: int, width: int) -> Drain:
+        """Lets a peer answer so many requests."""
+        with self._filled(count, width) as topics:
+            return drain(topics, PEERS[peer], environment, count=count)
+
+    def results(self, peer: str, environment: Mapping[str, str], *, width: int) -> dict[str, bytes]:
+        """Lets a peer answer some requests, each once and with evidence.
+
+        Returns:
+            The bytes of each request's result.
+        """
+        with self._filled(CHECKED, width) as topics:
+            drain(topics, PEERS[peer], environment, count=CHECKED)
+            values = [record.value or b"" for record in asyncio.run(read_all(self.bootstrap, topics.results))]
+        bodies = [orjson.loads(each) for each in values]
+        assert sorted(body["request_id"] for body in bodies) == sorted(f"r-{n}" for n in range(CHECKED)), peer
+        assert all(body["status"] == "ok" and body["evidence"] for body in bodies), peer
+        return {body["request_id"]: each for body, each in zip(bodies, values, strict=True)}
+
+    @contextmanager
+    def _filled(self, count: int, width: int) -> Iterator[StageTopics]:
         topics = StageTopics(bootstrap=self.bootstrap)
         asyncio.run(fill(topics, self.payloads(count, width)))
         try:
-            drained = drain(topics, PEERS[peer], environment, count=count)
-            if check:
-                asyncio.run(_check(topics, count))
-            return drained
+            yield topics
         finally:
             asyncio.run(delete_topics(self.bootstrap, topics.requests, topics.results, topics.dead_letters))
 
@@ -80,9 +97,7 @@ class Setup:
 def milvus_rates(setup: Setup, rounds: int, scale: float, say: Callable[[str], object]) -> Iterator[Figure]:
     """Real searches: the worker, its peers, and multi-vector searches without Kafka."""
     counts = {"worker": 8_000, "hand-written": 3_000, "FastStream": 2_000, "Quix Streams": 1_500}
-    for peer in counts:
-        say(f"checking {peer}")
-        setup.drained(peer, setup.environment, count=500, width=20, check=True)
+    _check_alike(setup, list(counts), setup.environment, say)
 
     def rate_of(peer: str) -> Callable[[], float]:
         count = round(counts[peer] * scale)
@@ -108,7 +123,7 @@ def instant_rates(setup: Setup, rounds: int, scale: float, say: Callable[[str], 
             cpu.append(drained.cpu_s * 1e6)
         return drained.rate
 
-    setup.drained("worker", instant, count=500, width=20, check=True)
+    _check_alike(setup, ["worker", "FastStream"], instant, say)
     seen = interleaved(
         {
             "worker, 1 hit": lambda: worker(1),
@@ -190,8 +205,13 @@ async def bare_rate(setup: Setup, count: int, *, reads: bool) -> float:
     return count // BATCH * BATCH / seconds
 
 
-async def _check(topics: StageTopics, count: int) -> None:
-    records = await read_all(topics.bootstrap, topics.results)
-    bodies = [orjson.loads(record.value or b"") for record in records]
-    assert {body["request_id"] for body in bodies} == {f"r-{number}" for number in range(count)}
-    assert all(body["status"] == "ok" and body["evidence"] for body in bodies)
+def _check_alike(
+    setup: Setup, peers: Sequence[str], environment: Mapping[str, str], say: Callable[[str], object]
+) -> None:
+    """Checks, before anything is timed, that all do the same job: to each request the same bytes."""
+    seen = {}
+    for peer in peers:
+        say(f"checking {peer}")
+        seen[peer] = setup.results(peer, environment, width=20)
+    first, *others = seen.values()
+    assert all(other == first for other in others), f"the results of {', '.join(peers)} differ"
