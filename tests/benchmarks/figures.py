@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,11 +30,18 @@ class Figure:
     rounds: tuple[float, ...] = ()
 
     @property
-    def met(self) -> bool | None:
-        """Whether it is as it must be; `None` where nothing is asked."""
+    def margin(self) -> float | None:
+        """How many times better than the bound it is; `None` where nothing is asked."""
         if self.limit is None:
             return None
-        return self.value >= self.limit if self.bound == "at least" else self.value <= self.limit
+        if self.bound == "at least":
+            return self.value / self.limit
+        return self.limit / self.value if self.value > 0 else math.inf
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it is as it must be; `None` where nothing is asked."""
+        return None if self.margin is None else self.margin >= 1
 
     def __str__(self) -> str:
         value = f"{self.value:,.0f}" if self.value >= 100 else f"{self.value:.3g}"
