@@ -37,9 +37,12 @@ async def steady_memory(
         (worker,) = stage.workers.running()
         watching = asyncio.create_task(_watch(worker.pid, stage.results, samples))
         started = asyncio.get_running_loop().time()
+        chunk = min(CHUNK, warm_up)
         while stage.load.count < requests:
-            await stage.load.send(min(CHUNK, requests - stage.load.count))
-            await stage.results.complete(stage.load.count - CHUNK)
+            await stage.load.send(min(chunk, requests - stage.load.count))
+            await stage.results.complete(stage.load.count - chunk)
+            # However fast they are answered, each window has a sample.
+            samples.append((len(stage.results.by_request), _resident_mib(worker.pid)))
         await stage.results.complete(stage.load.count)
         took_s = asyncio.get_running_loop().time() - started
         watching.cancel()
@@ -64,11 +67,14 @@ def _fields(number: int) -> dict[str, Any]:
 
 async def _watch(pid: int, results: Results, samples: list[tuple[int, float]]) -> None:
     """Notes the results so far and the resident memory of a process, in MiB, until it is cancelled."""
-    statm, page = Path(f"/proc/{pid}/statm"), os.sysconf("SC_PAGE_SIZE")
     while True:
-        resident = int((await asyncio.to_thread(statm.read_text)).split()[1]) * page / 2**20
-        samples.append((len(results.by_request), resident))
+        samples.append((len(results.by_request), _resident_mib(pid)))
         await asyncio.sleep(SAMPLE_INTERVAL_S)
+
+
+def _resident_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _median_mib(samples: list[tuple[int, float]], first: int, last: int) -> float:
