@@ -35,7 +35,8 @@ from streams.topics import max_record_bytes, worker_topics
 
 log = structlog.get_logger(__name__)
 
-MAX_BATCH_BYTES = 65_536
+MAX_BATCH_BYTES = 262_144
+"""A batch that is full holds up every further result for its partition."""
 
 BEFORE_EVERY_EXPIRY = -math.inf
 """The clock of a replay: what was recorded has expired long since, and is to be answered all the same."""
