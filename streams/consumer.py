@@ -68,9 +68,11 @@ class DirectConsumer(Consumer):
         return await delivery
 
     def _flows(self) -> bool:
-        if self.suspend_flow.is_set() or not self.app.flow_control.is_active():
-            return False
-        return not any(topic.queue.full() for topic in self.app.topics)
+        return (
+            not self.suspend_flow.is_set()
+            and self.app.flow_control.is_active()
+            and not any(topic.queue.full() for topic in self.app.topics)
+        )
 
 
 class IdleBuffer(ProducerBuffer):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import starmap
 from operator import itemgetter
 from typing import Any
@@ -195,6 +195,11 @@ def _recording(members: Mapping[str, Any]) -> Recording:
     )
 
 
+def hits_of(rows: Iterable[Mapping[str, Any]]) -> tuple[SearchHit, ...]:
+    """Reads hits from objects that have all fields of one; what else they have is ignored."""
+    return tuple(starmap(SearchHit, map(_HIT_VALUES, rows)))
+
+
 def _query(path: Mapping[str, Any]) -> int:
     query = path["query"]
     if type(query) is not int:
@@ -205,10 +210,9 @@ def _query(path: Mapping[str, Any]) -> int:
 def _path(path: Mapping[str, Any]) -> RecordedPath:
     # Straight into the values: replay is to keep up with reading the lines.
     query, error = path["query"], path["error"]
-    hits = tuple(starmap(SearchHit, map(_HIT_VALUES, path["hits"])))
     answer = PathAnswer(
         query=query,
-        hits=PathHits(query=query, hits=hits),
+        hits=PathHits(query=query, hits=hits_of(path["hits"])),
         error=None if error is None else Problem(**error),
     )
     return RecordedPath(text=path["text"], answer=answer)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import starmap
-from operator import itemgetter
 from typing import Any
 
 import orjson
 
-from pipeline.model import Budget, Limits, PathHits, SearchHit
+from pipeline.model import Budget, Limits, PathHits
 from pipeline.outcome import PathAnswer, conclude
+from streams.recordings.recording import hits_of
 from streams.results import LookupResult, encode
 from tests.benchmarks.figures import Figure, rate
 from tests.benchmarks.hits import made_hits
@@ -20,9 +19,6 @@ from tests.benchmarks.hits import made_hits
 SIZES = ((2, 20), (4, 50), (8, 200))
 AT_MOST = 2.3
 BUDGET = Budget(max_items=20, max_chars_per_item=2_000, max_total_chars=8_000, min_chars_per_item=200)
-
-_HIT_VALUES = itemgetter("id", "content", "metadata", "score", "distance", "metric")
-"""In the order in which a `SearchHit` takes them."""
 
 
 def core(rounds: int, say: Callable[[str], object]) -> Iterator[Figure]:
@@ -47,9 +43,7 @@ def result_of(paths: Sequence[dict[str, Any]], limits: Limits) -> bytes:
     answers = [
         PathAnswer(
             query=path["query"],
-            hits=PathHits(
-                query=path["query"], hits=tuple(starmap(SearchHit, map(_HIT_VALUES, path["hits"])))
-            ),
+            hits=PathHits(query=path["query"], hits=hits_of(path["hits"])),
         )
         for path in paths
     ]

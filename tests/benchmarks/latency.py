@@ -18,6 +18,7 @@ from tests.benchmarks.drains import running
 from tests.benchmarks.figures import Figure, rate
 from tests.benchmarks.peers.job import Job
 from tests.benchmarks.rates import PEERS, Setup
+from tests.faults.waiting import until
 from tests.support.topics import delete_topics
 from tests.support.worker import Payload, StageTopics, send_all
 
@@ -26,7 +27,6 @@ WARMING = 200
 """Requests that are answered before any counts."""
 
 GIVE_UP_S = 60.0
-POLL_S = 0.1
 
 
 def latency(setup: Setup, seconds: float, say: Callable[[str], object]) -> Iterator[Figure]:
@@ -76,10 +76,10 @@ async def _through(setup: Setup, peer: str, count: int, per_second: float) -> li
     with running(PEERS[peer], topics.environment | dict(setup.environment)):
         async with _arrivals(topics) as arrived:
             await send_all(topics, setup.payloads(WARMING, 20))
-            await _until(lambda: len(arrived) == WARMING)
+            await until(lambda: len(arrived) == WARMING, deadline_s=GIVE_UP_S, what="answers")
             arrived.clear()
             await send_all(topics, noted(setup.payloads(count, 20)), rate=per_second, linger_ms=0)
-            await _until(lambda: len(arrived) == count)
+            await until(lambda: len(arrived) == count, deadline_s=GIVE_UP_S, what="answers")
     await delete_topics(setup.bootstrap, topics.requests, topics.results, topics.dead_letters)
     return [at - sent[name] for name, at in arrived.items()]
 
@@ -107,12 +107,6 @@ async def _arrivals(topics: StageTopics) -> AsyncIterator[dict[str, float]]:
 
 def _request_id(value: bytes | None) -> str:
     return str(orjson.loads(value or b"")["request_id"])
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(GIVE_UP_S):
-        while not holds():  # noqa: ASYNC110 - other processes have to get there
-            await asyncio.sleep(POLL_S)
 
 
 async def _search_alone(setup: Setup, count: int, per_second: float, *, sharing_calls: bool) -> list[float]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from pipeline.model import SearchHit, SearchQuery
+from streams.recordings import recording
 from streams.settings import Settings
 from tests.benchmarks.hits import made_hits
 
@@ -40,7 +41,7 @@ class SlowSearch(InstantSearch):
 def hits_of(limit: int) -> tuple[SearchHit, ...]:
     """Gives the hits of a width."""
     [path] = made_hits(1, limit)
-    return tuple(SearchHit(**hit) for hit in path["hits"])
+    return recording.hits_of(path["hits"])
 
 
 def instant(settings: Settings) -> InstantSearch:
