@@ -9,21 +9,30 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import orjson
+import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import LookupStageError
 from streams.connection import client_arguments
-from streams.records import Headers
+from streams.records import Headers, UndecodableHeaders
 from streams.results import HEADER_REQUEST_ID, LookupResult, decode
 from streams.settings import KafkaSettings, TopicSettings
+from streams.tolerant_fetcher import ISOLATION, read_tolerantly
 from streams.topics import max_record_bytes, require_topics
 
+log = structlog.get_logger(__name__)
+
 POLL_MS = 1_000
+MAX_SHOWN_CHARS = 300
 
 
 class ClientClosed(LookupStageError):
     """The client no longer reads results: it was closed, or the brokers refuse."""
+
+
+class ResultUnreadable(LookupStageError, ValueError):
+    """What came for a request on the results topic is no result of it."""
 
 
 class LookupClient:
@@ -57,6 +66,7 @@ class LookupClient:
             TimeoutError: No result came in time.
             ValueError: The request's id is no text, or one that this client is waiting for already.
             TypeError: The request is not JSON.
+            ResultUnreadable: What came for it is no result: a tombstone, not JSON, or of another form.
             ClientClosed: The client was closed before the result came.
             aiokafka.errors.KafkaError: The request could not be sent.
         """
@@ -81,9 +91,7 @@ class LookupClient:
             while True:
                 for messages in (await self._consumer.getmany(timeout_ms=POLL_MS)).values():
                     for message in messages:
-                        waiting = self._waiting.get(_request_id(message.headers))
-                        if waiting is not None and not waiting.done():
-                            _settle(waiting, message.value)
+                        self._hand_over(message)
                 await self._take_in_new_partitions()
         except KafkaError as error:
             reason = f"results can no longer be read: {error}"
@@ -92,6 +100,27 @@ class LookupClient:
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(ClientClosed(reason))
+
+    def _hand_over(self, message: Any) -> None:
+        """Give a result to whoever waits for it; what is wrong with it is their concern alone."""
+        if isinstance(message.headers, UndecodableHeaders):
+            what = message.headers.undecodable
+            log.warning(
+                "results_undecodable",
+                partition=message.partition,
+                first_offset=what.first_offset,
+                last_offset=message.offset,
+                why=what.reason,
+            )
+            return
+        request_id = _request_id(message.headers)
+        waiting = self._waiting.get(request_id)
+        if waiting is None or waiting.done():
+            return
+        try:
+            waiting.set_result(_result_of(message, request_id))
+        except ResultUnreadable as error:
+            waiting.set_exception(error)
 
     async def _take_in_new_partitions(self) -> None:
         """Reads the partitions too that the topic was given since, from their beginning."""
@@ -139,12 +168,15 @@ async def connected_client(kafka: KafkaSettings) -> AsyncIterator[LookupClient]:
         enable_idempotence=True,
         max_request_size=(await max_record_bytes(kafka, [requests]))[requests],
     )
-    consumer = AIOKafkaConsumer(**client_arguments(kafka), enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        **client_arguments(kafka), enable_auto_commit=False, isolation_level=ISOLATION
+    )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(producer.stop)
         await producer.start()
         stack.push_async_callback(consumer.stop)
         await consumer.start()
+        read_tolerantly(consumer)
         await _read_from_end(consumer, [TopicPartition(results, n) for n in range(partitions[results])])
         client = LookupClient(producer, consumer, kafka.topics)
         receiving = asyncio.create_task(client.receive())
@@ -164,11 +196,18 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-def _settle(waiting: asyncio.Future[LookupResult], value: bytes) -> None:
+def _result_of(message: Any, request_id: str) -> LookupResult:
+    place = f"request_id = {request_id!r}: offset {message.offset} of partition {message.partition}"
+    if message.value is None:
+        raise ResultUnreadable(f"{place} is a tombstone, not a result")
     try:
-        waiting.set_result(decode(value))
-    except ValueError as error:
-        waiting.set_exception(error)
+        result = decode(message.value)
+    except (ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())[:MAX_SHOWN_CHARS]
+        raise ResultUnreadable(f"{place} is not a result: {why}") from error
+    if result.request_id != request_id:
+        raise ResultUnreadable(f"{place} is the result of another request, {result.request_id!r}")
+    return result
 
 
 def _request_id(headers: Iterable[tuple[str, bytes | None]]) -> str:

@@ -18,6 +18,10 @@ SECONDS_PER_MINUTE = 60
 _REASONS = {"decode": "unreadable", "validate": "invalid_request", "publish": "too_large"}
 
 
+class RecordUndecodable(Exception):
+    """A record, or a batch of records, that Kafka's own format does not allow to read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why a request is dead-lettered.
@@ -37,6 +41,8 @@ class Failure:
     @property
     def reason(self) -> str:
         """Names what went wrong in one of a few words, for metrics."""
+        if isinstance(self.error, RecordUndecodable):
+            return "undecodable"
         if self.stage == "search":
             return self.error.code if isinstance(self.error, SearchError) else "internal"
         return _REASONS[self.stage]
@@ -79,13 +85,15 @@ class ErrorHeaders:
     Attributes:
         topic: Topic that the request was read from.
         partition: Its partition there.
-        offset: Its offset there.
+        offset: Its offset there; of a batch that cannot be decoded, the first one.
         timestamp: Its time, in milliseconds since the epoch.
         stage: Where it went wrong.
         retryable: Whether sending it again may help.
         exception_class_name: Class of the error.
         exception_message: The error and what caused it, one line of at most 500 characters.
         attempts: How often the search was tried, at least 1.
+        last_offset: Last offset of a batch that cannot be decoded; absent where it is only one.
+        value_bytes: Size of the value where the topic takes only its beginning; else absent.
     """
 
     topic: str
@@ -97,12 +105,15 @@ class ErrorHeaders:
     exception_class_name: str
     exception_message: str
     attempts: int
+    last_offset: int | None = None
+    value_bytes: int | None = None
 
     def as_headers(self) -> Headers:
         """Gives the headers in the order above."""
         return tuple(
             (error_header(field.name), _text(getattr(self, field.name)).encode("utf-8", "replace"))
             for field in fields(self)
+            if getattr(self, field.name) is not None
         )
 
 
@@ -113,19 +124,36 @@ def error_header(field: str) -> str:
 
 def dead_letter_record(request: ConsumedRecord, failure: Failure, *, topic: str) -> ProducedRecord:
     """Turns a request into its dead letter: key, value and headers untouched, then the error's headers."""
+    first = request.offset if request.undecodable is None else request.undecodable.first_offset
     error = ErrorHeaders(
         topic=request.topic,
         partition=request.partition,
-        offset=request.offset,
+        offset=first,
         timestamp=request.timestamp_ms,
         stage=failure.stage,
         retryable=failure.retryable,
         exception_class_name=type(failure.error).__name__,
         exception_message=describe(failure.error),
         attempts=failure.attempts,
+        last_offset=None if first == request.offset else request.offset,
     )
     return ProducedRecord(
         topic=topic, key=request.key, value=request.value, headers=request.headers + error.as_headers()
+    )
+
+
+def shortened(letter: ProducedRecord, excess_bytes: int) -> ProducedRecord:
+    """Return a dead letter with less of its value, and a header that says how long the value was.
+
+    Args:
+        letter: A dead letter that is too large for its topic.
+        excess_bytes: By how much.
+    """
+    value = letter.value or b""
+    header = (error_header("value_bytes"), str(len(value)).encode())
+    kept = max(0, len(value) - excess_bytes - len(header[0]) - len(header[1]))
+    return ProducedRecord(
+        topic=letter.topic, key=letter.key, value=value[:kept], headers=(*letter.headers, header)
     )
 
 

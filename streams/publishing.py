@@ -37,7 +37,16 @@ class RecordPublisher(Protocol):
 
 
 class RecordTooLarge(Exception):
-    """A record is larger than the brokers take."""
+    """A record is larger than the brokers take.
+
+    Attributes:
+        excess_bytes: By how much.
+    """
+
+    def __init__(self, message: str, *, excess_bytes: int) -> None:
+        """Take one line and by how much the record is too large."""
+        super().__init__(message)
+        self.excess_bytes = excess_bytes
 
 
 class Publisher:
@@ -65,7 +74,9 @@ class Publisher:
         size = _size(record)
         allowed = self._max_bytes[record.topic]
         if size > allowed:
-            raise RecordTooLarge(f"the record has {size} bytes, {record.topic} takes {allowed}")
+            raise RecordTooLarge(
+                f"the record has {size} bytes, {record.topic} takes {allowed}", excess_bytes=size - allowed
+            )
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
         """Writes records and waits until every one is confirmed.

@@ -14,6 +14,7 @@ from streams.printable import printable
 
 if TYPE_CHECKING:
     from streams.redrive import DeadLetter, DeadLetterFilter
+    from streams.topic_reader import PassedOver
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -81,20 +82,30 @@ async def _list(
 ) -> None:
     from streams import configuration
     from streams.redrive import dead_letters as read
+    from streams.topic_reader import PassedOver
 
-    async for letter in read(configuration.load(config_file).kafka, wanted):
+    passed_over = PassedOver()
+    async for letter in read(configuration.load(config_file).kafka, wanted, passed_over):
         click.echo(line(letter))
+    _tell(passed_over)
 
 
 async def _redrive(config_file: Path | None, wanted: DeadLetterFilter, *, rate: float, dry_run: bool) -> None:
     from streams import configuration
     from streams.redrive import redrive as send_again
+    from streams.topic_reader import PassedOver
 
-    count = 0
-    async for letter in send_again(configuration.load(config_file).kafka, wanted, rate=rate, dry_run=dry_run):
+    count, passed_over, kafka = 0, PassedOver(), configuration.load(config_file).kafka
+    async for letter in send_again(kafka, wanted, passed_over, rate=rate, dry_run=dry_run):
         count += 1
         click.echo(_text_line(letter))
     click.echo(f"{count} requests {'would be sent' if dry_run else 'sent'} again", err=True)
+    _tell(passed_over)
+
+
+def _tell(passed_over: PassedOver) -> None:
+    if passed_over.offsets:
+        click.echo(str(passed_over), err=True)
 
 
 def _text_line(letter: DeadLetter) -> str:

@@ -82,6 +82,8 @@ def record(
     click.echo(f"{capture.recordings} recordings written to {output}", err=True)
     if capture.passed_over:
         click.echo(f"{capture.passed_over} records passed over, the first at {capture.first}", err=True)
+    if capture.undecodable.offsets:
+        click.echo(str(capture.undecodable), err=True)
 
 
 async def _record(kafka: KafkaSettings, span: Span, output: Path, *, requests_alone: bool) -> Capture:

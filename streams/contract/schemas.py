@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, get_args, get_type_hints
 
 from streams.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID
@@ -101,7 +101,8 @@ def dead_letter_headers_schema() -> Schema:
         error_header(field.name): _as_text(types[field.name]) | {"description": about[field.name]}
         for field in fields(ErrorHeaders)
     }
-    return _object("DeadLetterHeaders", summary, properties, required=properties)
+    always = [error_header(field.name) for field in fields(ErrorHeaders) if field.default is MISSING]
+    return _object("DeadLetterHeaders", summary, properties, required=always)
 
 
 def recording_schema() -> Schema:
@@ -180,7 +181,7 @@ def _as_text(wire_type: Any) -> Schema:
     """Gives the schema of the text of a value."""
     if wire_type is bool:
         return {"enum": ["true", "false"]}
-    if wire_type is int:
+    if wire_type in (int, int | None):
         return dict(_DIGITS)
     values = get_args(wire_type)
     return {"enum": list(values)} if values else {"type": "string"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streams.decoding import RequestUnreadable, decode
 from streams.recordings.recorder import requested
@@ -12,7 +12,7 @@ from streams.recordings.recording import decode as decode_recording
 from streams.records import ConsumedRecord
 from streams.requests import RequestInvalid
 from streams.settings import KafkaSettings
-from streams.topic_reader import Span, read_topic
+from streams.topic_reader import PassedOver, Span, read_topic
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,11 +23,13 @@ class Capture:
         recordings: How many recordings.
         passed_over: How many records are none: of requests, those without a readable id.
         first: Partition and offset of the first of these, and what is wrong with it.
+        undecodable: What could not be decoded.
     """
 
     recordings: int = 0
     passed_over: int = 0
     first: str | None = None
+    undecodable: PassedOver = field(default_factory=PassedOver)
 
     async def run(
         self,
@@ -52,7 +54,7 @@ class Capture:
         """
         topic = kafka.topics.requests if requests_alone else kafka.topics.recordings
         line_of = _request_line if requests_alone else _recording_line
-        async for record in read_topic(kafka, topic, span, progress):
+        async for record in read_topic(kafka, topic, span, progress, passed_over=self.undecodable):
             try:
                 line = line_of(record)
             except (RecordingUnreadable, RequestUnreadable) as error:

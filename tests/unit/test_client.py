@@ -56,8 +56,10 @@ class Producer:
 class Message:
     """A record of the results topic."""
 
-    value: bytes
-    headers: tuple[tuple[str, bytes], ...]
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    partition: int = 0
+    offset: int = 17
 
 
 class Consumer:

@@ -55,8 +55,9 @@ class FakePublisher:
 
     def check_size(self, record: ProducedRecord) -> None:
         """Refuses a record with a value that is too large for its topic."""
-        if len(record.value or b"") > self.max_bytes.get(record.topic, 1_000_000):
-            raise RecordTooLarge(f"too large for {record.topic}")
+        excess = len(record.value or b"") - self.max_bytes.get(record.topic, 1_000_000)
+        if excess > 0:
+            raise RecordTooLarge(f"too large for {record.topic}", excess_bytes=excess)
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
         """Waits for the confirmation."""

@@ -60,7 +60,7 @@ class MemoryPublisher:
     def check_size(self, record: ProducedRecord) -> None:
         """Refuses a record with too many bytes of headers."""
         if sum(len(value or b"") for _name, value in record.headers) > self.max_bytes:
-            raise RecordTooLarge("too large")
+            raise RecordTooLarge("too large", excess_bytes=1)
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
         """Confirms at once."""
