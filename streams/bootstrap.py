@@ -223,6 +223,7 @@ def _create_producer(settings: Settings, max_bytes: Collection[int]) -> AIOKafka
         **client_arguments(settings.kafka),
         acks="all",
         enable_idempotence=True,
+        compression_type=None if settings.kafka.compression == "none" else settings.kafka.compression,
         key_serializer=key_as_bytes,
         max_batch_size=min(MAX_BATCH_BYTES, *max_bytes),
         max_request_size=max(max_bytes),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,11 @@ from streams.contract.schemas import (
     result_schema,
 )
 from streams.contract.wire_types import descriptions
-from streams.dead_letters import Failure, dead_letter_record
+from streams.dead_letters import Failure, dead_letter_record, shortened
 from streams.decoding import decode
 from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording
 from streams.recordings.recording import encode as encode_recording
+from streams.records import Undecodable
 from streams.request_rules import RequestRules, check
 from streams.requests import NOT_BLANK_PATTERN, FieldProblem, LookupRequest, RequestInvalid
 from streams.results import LookupResult, encode
@@ -332,7 +334,12 @@ def test_dead_letters_headers_are_valid() -> None:
     written = dead_letter_record(consumed(b"{"), error, topic="dead").headers
     text = {name: (value or b"").decode() for name, value in written}
     strict("dead-letter headers").validate(text)
-    assert list(text) == list(SCHEMAS["dead-letter headers"]["properties"])
+    assert list(text) == SCHEMAS["dead-letter headers"]["required"]
+    record = replace(consumed(b"\xff"), undecodable=Undecodable(first_offset=3, reason="broken"))
+    letter = shortened(dead_letter_record(record, error, topic="dead"), 1)
+    optional = {name: (value or b"").decode() for name, value in letter.headers}
+    strict("dead-letter headers").validate(optional)
+    assert list(optional) == list(SCHEMAS["dead-letter headers"]["properties"])
     assert not validator("dead-letter headers").is_valid(text | {"lookup.errors.stage": "lunch"})
 
 

@@ -354,10 +354,25 @@ async def test_recording_tells_of_the_result_that_was_published() -> None:
     assert (recording.result, recording.paths) == (json.loads(result.value or b""), ())
 
 
-async def test_too_large_dead_letter_without_a_result_fails_the_stage() -> None:
-    """What can be neither answered nor kept is not passed over."""
+async def test_too_large_dead_letter_without_a_result_is_shortened() -> None:
+    """A compressed record may be larger than the dead-letter topic takes: it stops no others."""
     harness = Harness()
     harness.publisher.max_bytes[DEAD] = 100
+    await harness.take(0, NOT_JSON * 20)
+    await quiet()
+    ((letter,),) = harness.publisher.published
+    headers = dict(letter.headers)
+    assert letter.value
+    assert (NOT_JSON * 20).startswith(letter.value)
+    assert len(letter.value) + len("lookup.errors.value.bytes") + len("160") == 100
+    assert headers["lookup.errors.value.bytes"] == b"160"
+    assert (harness.acknowledged, harness.failure) == ([(0, 0)], None)
+
+
+async def test_too_large_dead_letter_that_no_shortening_helps_fails_the_stage() -> None:
+    """What can be neither answered nor kept is not passed over."""
+    harness = Harness()
+    harness.publisher.max_bytes[DEAD] = -1
     await harness.take(0, NOT_JSON * 20)
     await quiet()
     assert isinstance(harness.failure, RecordTooLarge)
