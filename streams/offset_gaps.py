@@ -17,7 +17,9 @@ class OffsetGaps:
 
     def __init__(self) -> None:
         """Know of none."""
+        # By partition: the offset before a gap, and the one after it.
         self._behind: defaultdict[Partition, dict[int, int]] = defaultdict(dict)
+        self._delivered: dict[Partition, int] = {}
 
     def note(self, partition: Partition, previous: int | None, offset: int) -> None:
         """Remember that no record was delivered between two offsets.
@@ -27,8 +29,12 @@ class OffsetGaps:
             previous: Offset of the record before, or where reading began; `None` where neither is known.
             offset: Offset of the record that was read.
         """
-        if previous is not None and offset > previous + 1:
-            self._behind[partition][previous] = offset
+        if previous is not None:
+            # A place where reading began may itself be in the gap; a record that was delivered is not.
+            before = previous if self._delivered.get(partition) == previous else previous - 1
+            if offset > before + 1:
+                self._behind[partition][before] = offset
+        self._delivered[partition] = offset
 
     def contiguous(self, partition: Partition, done: Sequence[int], committed: int | None) -> int:
         """Return how many offsets may be committed: those with no record in between that is not done.
@@ -65,3 +71,4 @@ class OffsetGaps:
         """Forget partitions that another worker has now."""
         for partition in partitions:
             self._behind.pop(partition, None)
+            self._delivered.pop(partition, None)
