@@ -47,16 +47,7 @@ class OffsetGaps:
         if not done:
             return 0
         behind = self._behind[partition]
-        # Reading begins at the committed offset itself, or goes on behind the record before it.
-        if (
-            committed
-            and done[0] > committed
-            and done[0]
-            not in (
-                behind.get(committed),
-                behind.get(committed - 1),
-            )
-        ):
+        if committed and done[0] > committed and behind.get(committed - 1) != done[0]:
             return 0
         count = 1
         for offset, following in pairwise(done):
