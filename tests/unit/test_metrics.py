@@ -18,7 +18,7 @@ from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
 from pipeline.model import DropReason, ErrorCode, Ledger, LookupStatus, SearchHit, SearchQuery
 from pipeline.ports import SearchesManyAtOnce
 from streams.answering import Answer
-from streams.dead_letters import Failure
+from streams.dead_letters import Failure, RecordUndecodable
 from streams.observability import catalogue
 from streams.observability.metrics import WorkerMetrics, registry_of
 from streams.observability.search import MeasuredSearch, measured
@@ -108,6 +108,7 @@ def test_worker_shows_every_metric_of_the_catalogue_from_the_start() -> None:
 @pytest.mark.parametrize(
     ("counted", "reason"),
     [
+        (Failure(stage="decode", retryable=False, error=RecordUndecodable()), "undecodable"),
         (Failure(stage="decode", retryable=False, error=ValueError()), "unreadable"),
         (Failure(stage="validate", retryable=False, error=ValueError()), "invalid_request"),
         (Failure(stage="search", retryable=True, error=SearchTimeout("")), "search_timeout"),
