@@ -15,6 +15,9 @@ ERROR_HEADER_PREFIX = "lookup.errors."
 MAX_MESSAGE_CHARS = 500
 SECONDS_PER_MINUTE = 60
 
+LEFT_OUT_BYTES = 200
+"""More than the headers take that say what was left out of a dead letter."""
+
 _REASONS = {"decode": "unreadable", "validate": "invalid_request", "publish": "too_large"}
 
 
@@ -93,7 +96,9 @@ class ErrorHeaders:
         exception_message: The error and what caused it, one line of at most 500 characters.
         attempts: How often the search was tried, at least 1.
         last_offset: Last offset of a batch that cannot be decoded; absent where it is only one.
-        value_bytes: Size of the value where the topic takes only its beginning; else absent.
+        value_bytes: Size of the value where the topic takes only a part of the record; else absent.
+        headers_left_out: How many headers of the request were left out of such a record; absent if none.
+        key_bytes: Size of the key where only its beginning is there; else absent.
     """
 
     topic: str
@@ -107,6 +112,8 @@ class ErrorHeaders:
     attempts: int
     last_offset: int | None = None
     value_bytes: int | None = None
+    headers_left_out: int | None = None
+    key_bytes: int | None = None
 
     def as_headers(self) -> Headers:
         """Gives the headers in the order above."""
@@ -142,19 +149,37 @@ def dead_letter_record(request: ConsumedRecord, failure: Failure, *, topic: str)
     )
 
 
-def shortened(letter: ProducedRecord, excess_bytes: int) -> ProducedRecord:
-    """Return a dead letter with less of its value, and a header that says how long the value was.
+def shortened(letter: ProducedRecord, excess_bytes: int, *, own_headers: int) -> ProducedRecord:
+    """Return a dead letter with less of its value, and headers that say what was left out.
+
+    Where the value is not what makes it too large, the headers of the request are left out as well, and then
+    the end of the key.
 
     Args:
         letter: A dead letter that is too large for its topic.
         excess_bytes: By how much.
+        own_headers: How many of its headers, the first ones, are the request's own.
     """
-    value = letter.value or b""
-    header = (error_header("value_bytes"), str(len(value)).encode())
-    kept = max(0, len(value) - excess_bytes - len(header[0]) - len(header[1]))
-    return ProducedRecord(
-        topic=letter.topic, key=letter.key, value=value[:kept], headers=(*letter.headers, header)
-    )
+    value, excess = _cut(letter.value, excess_bytes + LEFT_OUT_BYTES)
+    left_out = {"value_bytes": len(letter.value or b"")}
+    key, own, errors = letter.key, letter.headers[:own_headers], letter.headers[own_headers:]
+    if excess > 0:
+        left_out["headers_left_out"] = len(own)
+        excess -= sum(len(name.encode()) + len(content or b"") for name, content in own)  # at least
+        own = ()
+    if excess > 0:
+        left_out["key_bytes"] = len(key or b"")
+        key, _ = _cut(key, excess)
+    told = tuple((error_header(field), str(count).encode()) for field, count in left_out.items())
+    return ProducedRecord(topic=letter.topic, key=key, value=value, headers=(*own, *errors, *told))
+
+
+def _cut(data: bytes | None, excess_bytes: int) -> tuple[bytes | None, int]:
+    """Return the beginning of some bytes, and by how much what is left is still too large."""
+    if data is None:
+        return None, excess_bytes
+    kept = max(0, len(data) - excess_bytes)
+    return data[:kept], excess_bytes - (len(data) - kept)
 
 
 def _text(value: object) -> str:

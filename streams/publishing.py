@@ -14,6 +14,9 @@ from streams.records import ProducedRecord
 RECORD_OVERHEAD_BYTES = 256
 """More than a batch and a record of its own add to key, value and headers."""
 
+HEADER_OVERHEAD_BYTES = 10
+"""The most that the lengths of a header's name and value take."""
+
 
 NO_KEY = object()
 """Stands for the key of a tombstone that has none: the producer refuses a record with neither key nor value.
@@ -113,6 +116,7 @@ def key_as_bytes(key: Any) -> bytes | None:
 
 def _size(record: ProducedRecord) -> int:
     size = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+    size += HEADER_OVERHEAD_BYTES * len(record.headers)
     for name, value in record.headers:
         size += len(name.encode()) + len(value or b"")
     return size

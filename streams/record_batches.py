@@ -112,6 +112,14 @@ def frames(data: bytes) -> Iterator[memoryview]:
         raise BatchDamaged(f"the batch is cut off after {len(view)} bytes")
 
 
+def base_offset_at(data: bytes, at: int) -> int | None:
+    """Return the offset with which the batch at a place begins, `None` where there is not enough of it."""
+    if len(data) - at < LOG_OVERHEAD:
+        return None
+    base: int = struct.unpack_from(">q", data, at)[0]
+    return base
+
+
 def open_batch(frame: memoryview) -> Batch:
     """Return aiokafka's batch of a frame, once its checksum is checked.
 

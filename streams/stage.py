@@ -214,7 +214,7 @@ class LookupStage:
             log.error("dead_letter_too_large")
             return replace(answer, dead_letter=None)
         # A compressed record may be many times as large as what its topic takes: it must not stop the others.
-        letter = shortened(letter, error.excess_bytes)
+        letter = shortened(letter, error.excess_bytes, own_headers=len(record.headers))
         error = self._too_large(letter)
         if error is not None:
             raise error

@@ -29,6 +29,7 @@ from streams.record_batches import (
     BatchDamaged,
     BatchUndecodable,
     SavedRecord,
+    base_offset_at,
     frames,
     offsets_of,
     open_batch,
@@ -155,13 +156,13 @@ class _TolerantRecords(PartitionRecords):  # type: ignore[misc]
         self._end: int | None = state.highwater
 
     def _unpack_records(self) -> Iterator[ConsumerRecord[Any, Any]]:
-        begin = self.next_fetch_offset
+        begin, end = self.next_fetch_offset, 0
         try:
             for frame in frames(self._records.data):
-                batch = open_batch(frame)
-                if batch.next_offset <= self.next_fetch_offset:
+                batch, end = open_batch(frame), end + len(frame)
+                if batch.producer_id is None and batch.next_offset <= self.next_fetch_offset:
                     continue  # of formats 0 and 1 brokers may send earlier ones along
-                self._check_offsets(batch)
+                self._check_offsets(batch, base_offset_at(self._records.data, end))
                 yield from self._of_batch(frame, batch)
             if self.next_fetch_offset == begin:
                 raise BatchDamaged(f"no batch has the offset {begin}")  # noqa: TRY301 - as all others
@@ -196,8 +197,9 @@ class _TolerantRecords(PartitionRecords):  # type: ignore[misc]
         return batch.is_transactional and batch.producer_id in aborted
 
     def _decoded(self, frame: memoryview, batch: Batch) -> Iterator[ConsumerRecord[Any, Any]]:
-        previous, last = -1, batch.next_offset - 1
-        for record in plain_batch(frame, batch) if batch.producer_id is not None else batch:
+        is_current = batch.producer_id is not None  # older formats do not tell where a batch begins
+        previous, last = batch.base_offset - 1 if is_current else -1, batch.next_offset - 1
+        for record in plain_batch(frame, batch) if is_current else batch:
             offset = record.offset
             if not previous < offset <= last:
                 raise BatchUndecodable(f"a record of the batch has the offset {offset}")
@@ -246,12 +248,26 @@ class _TolerantRecords(PartitionRecords):  # type: ignore[misc]
         believed = base <= begin <= last and (self._end is None or last < self._end)
         return bytes(frame), last if believed else begin
 
-    def _check_offsets(self, batch: Batch) -> None:
+    def _check_offsets(self, batch: Batch, following: int | None) -> None:
         """Check the offsets, over which the checksum does not go.
 
+        Args:
+            batch: The batch that is next.
+            following: Base offset of the batch behind it, `None` where there is none.
+
         Raises:
-            BatchDamaged: They are not of this partition.
+            BatchDamaged: They are not of this place in the partition.
         """
+        if batch.next_offset <= self.next_fetch_offset:
+            raise BatchDamaged(
+                f"the batch ends at the offset {batch.next_offset - 1}, before {self.next_fetch_offset}"
+            )
+        # A batch that is not where the one before it ends is right where compaction took records away.
+        is_ahead = batch.producer_id is not None and batch.base_offset > self.next_fetch_offset
+        if is_ahead and following is not None and self.next_fetch_offset <= following < batch.next_offset:
+            raise BatchDamaged(
+                f"the batch ends at the offset {batch.next_offset - 1}, the next one begins at {following}"
+            )
         if self._end is not None and batch.next_offset > self._end:
             raise BatchDamaged(
                 f"the batch ends at the offset {batch.next_offset - 1}, behind the partition's"

@@ -76,4 +76,6 @@ def _request_line(record: ConsumedRecord) -> bytes:
         request_id = decode(record.value, record.headers).request_id
     except RequestInvalid as error:
         request_id = error.request_id
-    return encode(requested(record, request_id))
+    recording = requested(record, request_id)
+    # As the worker records it: untouched, since deeply nested JSON can be read but not written again.
+    return encode(recording, request=record.value if recording.raw is None else None)

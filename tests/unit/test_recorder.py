@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+import orjson
 import pytest
 import structlog
 
@@ -14,6 +15,7 @@ from pipeline.errors import SearchUnavailable
 from pipeline.model import Limits
 from pipeline.ports import IndexDescription, KnowledgeSearchPort
 from streams.answering import Answer
+from streams.recordings.capture import _request_line
 from streams.recordings.recorder import Recorder, is_sampled, recorded_index, requested
 from streams.recordings.recording import RecordedIndex, Recording, decode
 from streams.records import ConsumedRecord, ProducedRecord
@@ -187,6 +189,14 @@ def test_request_alone_has_no_paths_and_no_result() -> None:
     assert recording.request == json.loads(asked.value or b"")
     assert (recording.paths, recording.limits, recording.budget, recording.result) == (None,) * 4
     assert requested(consumed(b"\xff"), "r-1").raw == b"\xff"
+
+
+def test_deeply_nested_request_is_recorded_alone() -> None:
+    """What orjson reads, but neither writes nor does Python's own JSON, stands in the line as it was sent."""
+    value = b'{"request_id":"r-1","hints":%b}' % (b"[" * 900 + b"]" * 900)
+    line = _request_line(consumed(value))
+    assert value in line
+    assert decode(line).request == orjson.loads(value)
 
 
 class Described(InMemorySearch):

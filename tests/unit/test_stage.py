@@ -16,7 +16,7 @@ from pipeline.errors import SearchTimeout, SearchUnavailable
 from pipeline.lookup import LookupPipeline
 from pipeline.model import SearchHit
 from streams.answering import Answerer
-from streams.dead_letters import TooManyDeadLetters
+from streams.dead_letters import LEFT_OUT_BYTES, TooManyDeadLetters
 from streams.publishing import Publisher, RecordTooLarge
 from streams.recordings.recorder import Recorder
 from streams.recordings.recording import RecordedIndex, decode
@@ -357,15 +357,14 @@ async def test_recording_tells_of_the_result_that_was_published() -> None:
 async def test_too_large_dead_letter_without_a_result_is_shortened() -> None:
     """A compressed record may be larger than the dead-letter topic takes: it stops no others."""
     harness = Harness()
-    harness.publisher.max_bytes[DEAD] = 100
-    await harness.take(0, NOT_JSON * 20)
+    harness.publisher.max_bytes[DEAD] = 1_000
+    rubbish = NOT_JSON * 200
+    await harness.take(0, rubbish)
     await quiet()
     ((letter,),) = harness.publisher.published
     headers = dict(letter.headers)
-    assert letter.value
-    assert (NOT_JSON * 20).startswith(letter.value)
-    assert len(letter.value) + len("lookup.errors.value.bytes") + len("160") == 100
-    assert headers["lookup.errors.value.bytes"] == b"160"
+    assert letter.value == rubbish[: 1_000 - LEFT_OUT_BYTES]
+    assert headers["lookup.errors.value.bytes"] == b"1600"
     assert (harness.acknowledged, harness.failure) == ([(0, 0)], None)
 
 

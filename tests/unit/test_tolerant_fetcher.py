@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -48,6 +48,7 @@ class Partition:
         position: Offset of the next record.
         end: Offset behind the last one.
         fetches: How often it was fetched.
+        frames: What is sent for a position in the place of `data`: brokers know where damaged batches lie.
     """
 
     data: bytes
@@ -56,6 +57,7 @@ class Partition:
     fetches: int = 0
     aborted: tuple[tuple[int, int], ...] = ()
     isolation: int = library.READ_COMMITTED
+    frames: dict[int, bytes] = field(default_factory=dict)
 
     def read(self, *, until: int) -> list[Any]:
         """Fetch until an offset is reached."""
@@ -93,6 +95,8 @@ class Partition:
         return messages
 
     def _from_position(self) -> bytes:
+        if self.position in self.frames:
+            return self.frames[self.position]
         at = 0
         while len(self.data) - at > 27:
             base, length = struct.unpack_from(">qi", self.data, at)
@@ -198,6 +202,15 @@ def test_record_with_an_offset_of_another_batch_moves_no_position(
     assert [each[:2] for each in left_out(messages)] == [stretch]
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_first_record_with_an_offset_before_its_batch_is_not_passed_silently(codec: str) -> None:
+    """It is none of those that were read before: it is left out, with those behind it."""
+    data = batch(Row(value=b"x", offset=-1), Row(value=b"v1"), base=2, codec=codec) + batch(*rows(1), base=4)
+    messages = Partition(data, position=2).read(until=5)
+    assert values(messages) == [(4, b"v0")]
+    assert [each[:2] for each in left_out(messages)] == [(2, 3)]
+
+
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_batch_with_broken_compressed_data_is_left_out_whole(codec: str) -> None:
     """Its offsets and its bytes are told, and the next batch is read."""
@@ -300,6 +313,25 @@ def test_batch_with_offsets_of_another_place_moves_no_position(base: int) -> Non
     assert partition.position == 1
     partition.data = whole
     assert values(partition.read(until=2)) == [(1, b"v1")]
+
+
+@pytest.mark.parametrize("base", [-5, 0, 4, 7])
+def test_batch_with_offsets_of_another_place_passes_no_good_one(base: int) -> None:
+    """Good batches follow one that claims to lie elsewhere: no offset is passed silently."""
+    moved, good_ones = struct.pack(">q", base) + batch(*rows(2), base=2)[8:], batch(*rows(6), base=4)
+    partition = Partition(good_ones, position=2, frames=dict.fromkeys((2, 3), moved + good_ones))
+    messages = partition.read(until=10)
+    assert values(messages) == good(*range(4, 10), base=4)
+    assert [(first, last) for first, last, _ in left_out(messages)] == [(2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize("last", [-1, -3])
+def test_batch_that_claims_to_end_before_it_begins_passes_no_offset_silently(last: int) -> None:
+    """Its checksum may be right: what was written wrong is sealed, too."""
+    wrong = batch(*rows(2), base=2, last=last) + batch(*rows(1), base=4)
+    partition = Partition(b"", position=2, frames=dict.fromkeys((2, 3), wrong))
+    messages = partition.read(until=4)
+    assert [(first, last) for first, last, _ in left_out(messages)] == [(2, 2), (3, 3)]
 
 
 def test_damaged_number_of_offsets_is_not_believed() -> None:
