@@ -12,6 +12,8 @@ from pipeline.adapters.milvus_filter import MetadataLayout
 from pipeline.errors import ConfigurationError
 
 MAX_RECONNECT_WAIT_MS = 1_000
+SHORTEST_SECRET = 4
+"""Characters of a secret; leaving out anything shorter would tell more than it hides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,14 @@ class MilvusCollection:
     def address(self) -> str:
         """The uri without the user and password that may stand in it."""
         return re.sub(r"//[^/]*@", "//", self.uri)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show: the token and its password, and those that stand in the uri."""
+        in_uri = re.search(r"//([^/]*)@", self.uri)
+        pairs = (self.token or "", in_uri[1] if in_uri is not None else "")
+        secrets = (each for pair in pairs for each in (pair, pair.partition(":")[2]))
+        return tuple(each for each in secrets if len(each) >= SHORTEST_SECRET)
 
     @property
     def cannot_open(self) -> str:
