@@ -28,8 +28,7 @@ _SECRET = re.compile(
 _LEFT_OUT = re.compile(
     r"[a-z][a-z0-9+.-]*://\S+"  # addresses
     r"|\[[0-9a-f]*:[0-9a-f:]*:[0-9a-f.]*\](?::\d+)?"  # IPv6 and a port
-    r"|(?<![\w:])(?:[0-9a-f]{1,4}:){2,}[0-9a-f:.]*"  # IPv6, and times of day
-    r"|(?<![\w:])::[0-9a-f][0-9a-f:.]*"
+    r"|(?<![\w:])(?=[0-9a-f]*:[0-9a-f]*:)[0-9a-f:.]*[0-9a-f][0-9a-f:.]*"  # IPv6, and times of day
     r"|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b"  # IPv4
     r"|\b[a-z][a-z0-9.-]*:\d{2,5}\b"  # host:port
     r"|\b[a-z0-9-]+(?:\.[a-z0-9-]+)+\.(?:local|internal|svc|lan|com|net|org|io|cloud)\b"  # hosts

@@ -2,7 +2,7 @@
 
 | status | error | asked again | moves the circuit |
 |---|---|---|---|
-| 400, 401, 403, 404, 409, 413, 422, any other 4xx | `SearchFailed` | if the probe fails | if the probe fails |
+| 4xx, as 400, 401, 403, 404, 409, 413, 422 | `SearchFailed` | if the probe fails | if the probe fails |
 | 408, 504 | `SearchTimeout` | yes | if the probe fails |
 | 425, 429, 503 | `SearchUnavailable` | yes, not before `Retry-After` is over | yes |
 | 502 | `SearchFailed` | yes | if the probe fails |

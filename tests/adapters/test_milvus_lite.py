@@ -18,6 +18,7 @@ from tests.adapters.milvus import (
     DECLARED,
     OverMilvus,
     collection_of,
+    collection_with_array,
     connected,
     refusal,
     searching,
@@ -130,6 +131,34 @@ async def test_search_parameters_reach_the_engine(uri: str) -> None:
         narrowed = replace(collection, search_params={"radius": 0.9999})
         async with searching(narrowed) as port:
             assert len(await ids(port, asking())) == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"radius": "near"}, "could not convert string to float: 'near'"),
+        ({"ef": "many"}, "invalid literal for int() with base 10: 'many'"),
+    ],
+)
+async def test_search_parameters_that_are_refused_stop_the_start(
+    uri: str, params: dict[str, object], reason: str
+) -> None:
+    """Nobody could be answered with them, and the engine says why."""
+    with collection_of(uri, known_rows()) as collection:
+        line = await refusal(replace(collection, search_params=params))
+    assert line == (
+        f"collection {collection.collection}: with milvus.search-params = {params}"
+        f" the search engine refused the query: {reason}"
+    )
+
+
+async def test_filter_on_an_array_is_rejected(uri: str) -> None:
+    """The reason is the engine's own; nobody else's search suffers for it."""
+    with collection_with_array(uri) as collection:
+        async with searching(collection) as port:
+            with pytest.raises(SearchRejected, match=r"invalid filter: .* no kernel matching input types"):
+                await port.search(asking(field_is("tags", 3)), timeout_s=TIMEOUT_S)
+            assert await ids(port, asking(limit=1)) == ["1"]
 
 
 async def test_released_collection_is_loaded_at_start(uri: str) -> None:

@@ -98,6 +98,84 @@ async def test_limit_beyond_the_engines_is_rejected(uri: str) -> None:
                 await port.search(asking(limit=16_385), timeout_s=TIMEOUT_S)
 
 
+async def test_filter_on_an_array_is_rejected(uri: str) -> None:
+    """The reason is the engine's own, without the filter and what differs between two askings."""
+    with collection_with_array(uri) as collection:
+        async with searching(collection) as port:
+            with pytest.raises(SearchRejected) as caught:
+                await port.search(asking(field_is("tags", 3)), timeout_s=TIMEOUT_S)
+            assert str(caught.value) == (
+                "the search engine refused the query: invalid filter: cannot cast value to Array, value:"
+                " int64_val:3"
+            )
+            assert await ids(port, asking(limit=1)) == ["1"]
+
+
+@pytest.fixture(scope="module")
+def sealed(uri: str) -> Iterator[MilvusCollection]:
+    """A collection whose index is in use: rows that are not sealed are searched without it."""
+    with collection_of(uri, many_rows()) as collection, connected(collection) as client:
+        name = collection.collection
+        client.flush(name)
+        while client.describe_index(name, "embedding")["pending_index_rows"]:
+            time.sleep(0.2)
+        client.release_collection(name)
+        client.load_collection(name)
+        yield collection
+
+
+def many_rows() -> list[Row]:
+    """Return as many rows as the engine builds an index for."""
+    chance = random.Random(1)
+    return [
+        Row(
+            id=str(number),
+            content="x",
+            metadata={},
+            vector=(chance.random(), chance.random(), chance.random(), chance.random()),
+        )
+        for number in range(2_000)
+    ]
+
+
+async def test_width_above_ef_is_answered(sealed: MilvusCollection) -> None:
+    """The engine wants as many candidates as hits; a narrower search finds the same as before."""
+    async with searching(replace(sealed, search_params={"ef": 16})) as port:
+        for limit in (15, 16, 17, 150):
+            assert len(await ids(port, asking(limit=limit))) == limit
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"ef": 0}, "out of range in json: param ef out of range [ 1,… ]"),
+        ({"ef": "many"}, "invalid value in json: stoi"),
+        (
+            {"radius": 0.5, "range_filter": 0.2},
+            "range_filter must be greater than radius for IP/COSINE",
+        ),
+    ],
+)
+async def test_search_parameters_that_are_refused_stop_the_start(
+    sealed: MilvusCollection, params: dict[str, object], reason: str
+) -> None:
+    """Nobody could be answered with them, and the engine says why."""
+    line = await refusal(replace(sealed, search_params=params))
+    assert line == (
+        f"collection {sealed.collection}: with milvus.search-params = {params}"
+        f" the search engine refused the query: invalid parameters: {reason}"
+    )
+
+
+async def test_width_that_the_engine_never_returns_is_told(sealed: MilvusCollection) -> None:
+    """Whoever configures it can be warned before a request asks for it."""
+    async with searching(sealed) as port:
+        assert await port.refusal_of_width(200, timeout_s=TIMEOUT_S) is None
+        why = await port.refusal_of_width(16_385, timeout_s=TIMEOUT_S)
+        assert why is not None
+        assert why.endswith("top k should be in range [1, 16384], but got 16385")
+
+
 async def test_no_time_left_is_a_timeout(uri: str) -> None:
     """A search without time does not start, and the port stays usable."""
     with collection_of(uri, known_rows()) as collection:
