@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,10 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
-from tests.adapters.milvus import OverMilvus, collection_of, refusal, searching, tilted_queries
+from tests.adapters.milvus import (
+    OverMilvus,
+    collection_of,
+    collection_with_array,
+    connected,
+    refusal,
+    searching,
+    tilted_queries,
+)
 from tests.contracts.search_port import (
     TIMEOUT_S,
     ConditionContract,

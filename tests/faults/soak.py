@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import random
 import shutil
 import sys
 import tempfile
@@ -38,6 +39,7 @@ from tests.faults.hanging_search import hanging_search, search_down_for_long
 from tests.faults.memory import steady_memory
 from tests.faults.milvus_outage import OutageLoad, milvus_outage
 from tests.faults.ordering import ordered_results
+from tests.faults.refusals import SEARCH_PARAMS, RefusalLoad, refused_searches
 from tests.faults.report import Report
 from tests.support.kafka_server import KafkaServer
 from tests.support.milvus_server import MilvusServer
@@ -98,6 +100,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         logs,
         policies=("wait",),
         load=OutageLoad(rate=200, down_s=30),
+    ),
+    "refused-searches": lambda ground, logs: refused_searches(
+        ground.broker.bootstrap,
+        {"standalone": ground.milvus.uri, "lite": str(ground.directory / "refused.db")},
+        logs,
+        load=RefusalLoad(
+            searches=2_000, rate=60, seed=random.SystemRandom().randrange(10**6), params=SEARCH_PARAMS
+        ),
     ),
     "hanging-search": lambda ground, logs: hanging_search(
         ground.broker.bootstrap, logs, others=64, afterwards=2_000
