@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 
 MAX_REASON_LENGTH = 200
+_MAX_READ = 1_000
+"""Characters that are looked at. The rest may be a value of the request, which must not cost time."""
 
 _ELLIPSIS = "…"
 
@@ -60,9 +62,9 @@ def reason_of(words: str, *, secrets: Iterable[str] = ()) -> str:
     Returns:
         One line of at most `MAX_REASON_LENGTH` characters, the same for the same refusal.
     """
-    reason = _cause(words)
     for secret in secrets:
-        reason = reason.replace(secret, _ELLIPSIS)
+        words = words.replace(secret, _ELLIPSIS)
+    reason = _beginning(_cause(words))
     reason = _SECRET.sub(_ELLIPSIS, reason)
     reason = _NUMBERED.sub(rf"\1 {_ELLIPSIS}", _LEFT_OUT.sub(_ELLIPSIS, reason))
     reason = "".join(each for each in reason if each.isprintable()).strip(" :,;=>-" + _ELLIPSIS)
@@ -71,6 +73,13 @@ def reason_of(words: str, *, secrets: Iterable[str] = ()) -> str:
     if len(reason) > MAX_REASON_LENGTH:
         return reason[: MAX_REASON_LENGTH - 1].rstrip() + _ELLIPSIS
     return reason
+
+
+def _beginning(reason: str) -> str:
+    """Cut a reason after a word: a part of an address or an id is not recognised as one."""
+    if len(reason) <= _MAX_READ:
+        return reason
+    return reason[:_MAX_READ].rpartition(" ")[0] + _ELLIPSIS
 
 
 def _cause(words: str) -> str:

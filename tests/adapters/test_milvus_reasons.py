@@ -111,3 +111,18 @@ def test_long_reason_is_cut() -> None:
     reason = reason_of("mismatched input " + "'x', " * 1_000)
     assert len(reason) == MAX_REASON_LENGTH
     assert reason.endswith("…")
+
+
+@pytest.mark.parametrize(
+    "long", ["x", "a-", "1.", "a:", "f", "/a", " ", "node", "cannot parse expression: ", "=>"]
+)
+def test_long_words_cost_no_time(long: str) -> None:
+    """An engine repeats the request's values: they must not occupy the worker. This took minutes once."""
+    reason = reason_of(f"value {long * 500_000} cannot be cast")
+    assert len(reason) <= MAX_REASON_LENGTH
+
+
+def test_part_of_an_id_is_not_told() -> None:
+    """What is cut is cut between words."""
+    words = "segment " * 124 + "4708358866590921284708358866590921284708"
+    assert not any(character.isdigit() for character in reason_of(words))
