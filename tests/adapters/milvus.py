@@ -55,7 +55,7 @@ def collection_of(
     metadata: Metadata = "json",
     **access: str,
 ) -> Iterator[MilvusCollection]:
-    """Gives a collection that holds the rows, and drops it; `access` may be `token` and `ca_file`."""
+    """Yield a collection that holds the rows, and drop it; `access`: `token`, `ca_file` and `database`."""
     layout: Literal["field", "flat"] = "field" if metadata in ("json", "text") else "flat"
     collection = MilvusCollection(
         uri=uri,
@@ -67,6 +67,7 @@ def collection_of(
         metadata_field="meta",
         token=access.get("token"),
         ca_file=access.get("ca_file"),
+        database=access.get("database", "default"),
     )
     with connected(collection) as client:
         _create(client, collection, rows, metric=metric, metadata=metadata)

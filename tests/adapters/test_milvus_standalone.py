@@ -23,6 +23,7 @@ from tests.adapters.milvus import (
     refusal,
     searching,
     tilted_queries,
+    unique_name,
 )
 from tests.contracts.search_port import (
     TIMEOUT_S,
@@ -289,6 +290,39 @@ class TestTls:
         collection = MilvusCollection(uri=server.uri, collection="any", ca_file=str(stranger.certificate))
         why = "cannot be reached: its certificate is not trusted: see milvus.ca-file"
         assert await refusal(collection) == f"Milvus at {server.uri}: the search engine {why}"
+
+
+async def test_collection_released_or_dropped_while_running_is_unavailable(uri: str) -> None:
+    """The question is sound and may be answered once the collection is back: the probe fails as well."""
+    with collection_of(uri, known_rows()) as collection, connected(collection) as client:
+        async with searching(collection) as port:
+            client.release_collection(collection.collection)
+            for asked in (port.search(asking(), timeout_s=TIMEOUT_S), port.probe(timeout_s=TIMEOUT_S)):
+                with pytest.raises(SearchUnavailable, match=r"^the collection is not loaded$"):
+                    await asked
+            client.drop_collection(collection.collection)
+            for asked in (port.search(asking(), timeout_s=TIMEOUT_S), port.probe(timeout_s=TIMEOUT_S)):
+                with pytest.raises(SearchUnavailable, match=r"^the collection does not exist$"):
+                    await asked
+
+
+async def test_database_that_goes_while_running_is_unavailable(uri: str) -> None:
+    """Like the collection that was in it."""
+    database = unique_name()
+    with connected(MilvusCollection(uri=uri, collection="any")) as client:
+        client.create_database(database)
+        try:
+            with collection_of(uri, known_rows(), database=database) as collection:
+                async with searching(collection) as port:
+                    assert await ids(port, asking(limit=1))
+                    with connected(collection) as inside:
+                        inside.drop_collection(collection.collection)
+                    client.drop_database(database)
+                    with pytest.raises(SearchUnavailable, match=r"^the collection does not exist$"):
+                        await port.search(asking(), timeout_s=TIMEOUT_S)
+                    client.create_database(database)
+        finally:
+            client.drop_database(database)
 
 
 async def test_database_that_is_missing_stops_the_start(uri: str) -> None:

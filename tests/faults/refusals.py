@@ -140,6 +140,9 @@ async def _judge(report: Report, stage: Trial, directory: Path) -> None:
     report.require(f"{engine}: errors are refusals, not {codes}", holds=set(codes) <= REFUSED_CODES)
     report.require(f"{engine}: some are refused", holds=codes["search_rejected"] > 0)
     report.require(f"{engine}: the circuit stays closed", holds="circuit_changed" not in logs)
+    # Milvus Lite returns as many hits as it is asked for.
+    told = "width_refused" in logs
+    report.require(f"{engine}: widths beyond the engine's are told", holds=told == (engine != "lite"))
     report.require(f"{engine}: no worker ends", holds=stage.workers.restarts == 0)
 
 
