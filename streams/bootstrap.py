@@ -24,6 +24,7 @@ from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 from streams.answering import Answerer
 from streams.connection import client_arguments
 from streams.indexing import IndexReport, MilvusIndex, index_documents
+from streams.indexing.chunks import MAX_CHUNK_CHARACTERS
 from streams.observability.observer import Observer
 from streams.publishing import Publisher, key_as_bytes
 from streams.recordings.live import LiveReplay
@@ -155,13 +156,20 @@ async def running_search(
         await search.close()
 
 
-async def index_path(settings: Settings, path: Path, progress: Callable[[int, int], None]) -> IndexReport:
+async def index_path(
+    settings: Settings,
+    path: Path,
+    progress: Callable[[int, int], None],
+    *,
+    chunk_size: int = MAX_CHUNK_CHARACTERS,
+) -> IndexReport:
     """Indexes a folder of Markdown or a JSON Lines file of chunks into the configured collection.
 
     Args:
         settings: The collection and the embedder.
         path: What to index.
         progress: Called with the number of chunks written and of all chunks.
+        chunk_size: Most characters of a chunk of Markdown.
 
     Raises:
         ConfigurationError: One line saying what is wrong with the path, the embedder or the collection.
@@ -170,7 +178,7 @@ async def index_path(settings: Settings, path: Path, progress: Callable[[int, in
         if embedder is None:
             raise ConfigurationError("embedding.provider = none: indexing needs an embedder")
         async with MilvusIndex(milvus_collection(settings), dimension=embedder.dimension) as index:
-            return await index_documents(path, index, embedder, progress)
+            return await index_documents(path, index, embedder, progress, chunk_size=chunk_size)
 
 
 def milvus_collection(settings: Settings) -> MilvusCollection:

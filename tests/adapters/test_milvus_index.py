@@ -18,6 +18,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.identity import EVIDENCE_KEY, identify
 from pipeline.model import Dropped, SearchHit
 from streams.indexing import IndexReport, MilvusIndex, index_documents
+from streams.indexing.statistics import PieceStatistics
 from tests.adapters.milvus import connected, searching, unique_name
 from tests.contracts.search_port import TIMEOUT_S, asking, field_is
 from tests.support.ports import free_port
@@ -100,7 +101,10 @@ async def test_indexed_chunks_are_found_at_once(
 ) -> None:
     """When indexing returns, a search sees every row, with the identity that it was written under."""
     report = await index(collection, folder, embedder)
-    assert report == IndexReport(documents=6, chunks=10, written=10, deleted=0)
+    assert (report.documents, report.chunks, report.written, report.deleted) == (6, 10, 10, 0)
+    assert report.pieces.longest == max(
+        len(hit.content or "") for hit in await everything(collection, embedder)
+    )
     hits = await everything(collection, embedder)
     assert len(hits) == 10
     for hit in hits:
@@ -327,7 +331,7 @@ async def test_vectors_of_another_dimension_are_refused_before_anything_is_writt
     file = tmp_path / "chunks.jsonl"
     file.write_text(json.dumps({"docId": "d", "chunkIndex": 0, "content": "x", "vector": [1, 2]}))
     async with MilvusIndex(collection, dimension=embedder.dimension) as opened:
-        with pytest.raises(ConfigurationError, match=r"its vectors have 2 dimensions, the collection's 256$"):
+        with pytest.raises(ConfigurationError, match=r"line 1: vector = .* must have 256 numbers, as in the"):
             await index_documents(file, opened, embedder, lambda _done, _total: None)
         assert await opened.settle() == 0
 
@@ -341,7 +345,8 @@ async def test_blank_documents_are_no_chunks(
     folder.mkdir()
     (folder / "a.md").write_text("\n")
     report = await index(collection, folder, embedder)
-    assert report == IndexReport(documents=1, chunks=0, written=0, deleted=0)
+    assert (report.documents, report.chunks, report.written, report.deleted) == (1, 0, 0, 0)
+    assert report.pieces == PieceStatistics(shortest=0, median=0, longest=0, mostly_markup=0)
 
 
 class TestOpen:
