@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import orjson
 
+from streams.cli.options import PositiveNumber
 from streams.printable import printable
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def show(config_file: Path | None, /, **selection: Any) -> None:
 @_selection
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=PositiveNumber(),
     default=100.0,
     show_default=True,
     help="Most requests a second.",
@@ -77,7 +78,7 @@ def _wanted(selection: dict[str, Any]) -> DeadLetterFilter:
 
 
 async def _list(
-    config_file: Path | None, wanted: DeadLetterFilter, line: Callable[[DeadLetter], str]
+    config_file: Path | None, wanted: DeadLetterFilter, line: Callable[[DeadLetter], str | bytes]
 ) -> None:
     from streams import configuration
     from streams.redrive import dead_letters as read
@@ -104,10 +105,8 @@ def _text_line(letter: DeadLetter) -> str:
     return printable(f"{letter.place}  {request_id}  {letter.reason}  {again}  {message}")
 
 
-def _json_line(letter: DeadLetter) -> str:
-    return orjson.dumps(
-        {"place": letter.place, "request_id": letter.request_id, "errors": letter.errors}
-    ).decode()
+def _json_line(letter: DeadLetter) -> bytes:
+    return orjson.dumps({"place": letter.place, "request_id": letter.request_id, "errors": letter.errors})
 
 
 def _whole(letter: DeadLetter) -> str:

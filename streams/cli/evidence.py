@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streams.cli import terminal
 from streams.results import LookupResult, Rejection
 
 SNIPPET_CHARS = 160
@@ -13,7 +14,7 @@ SNIPPET_CHARS = 160
 
 def print_result(question: str, result: LookupResult, console: Console | None = None) -> None:
     """Prints a question, its evidence and the ledger."""
-    console = console or Console()
+    console = console or terminal.console()
     console.print(Text(question, style="bold"))
     if result.evidence:
         console.print(_evidence_table(result))

@@ -125,7 +125,7 @@ def test_last_line_needs_no_end(tmp_path: Path) -> None:
     ("line", "why"),
     [
         (b"hello", "is not JSON"),
-        (b"", "is not JSON"),
+        (b"[]", "is a JSON array: a file of recordings has a JSON object on each line"),
         (b'{"v": 2}', "is of version 2, this lookup-stage reads version 1"),
         (b'{"request_id": "r-1"}', "is not a recording: it has no field v"),
     ],

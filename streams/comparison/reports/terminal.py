@@ -21,9 +21,8 @@ MAX_SHOWN_REQUESTS = 10
 MAX_ID_CHARS = 40
 
 
-def print_comparison(comparison: Comparison, checks: Sequence[Check], console: Console | None = None) -> None:
+def print_comparison(comparison: Comparison, checks: Sequence[Check], console: Console) -> None:
     """Prints what was found, the overlaps, the worst requests and the checks."""
-    console = console or Console()
     totals = comparison.totals
     console.print(Text(printable(f"{comparison.base} → {comparison.candidate}"), style="bold"))
     console.print(
