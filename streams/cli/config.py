@@ -44,14 +44,12 @@ def lines(rows: Sequence[tuple[str, str, str]], columns: int | None) -> Iterator
 
     Args:
         rows: Key, value and origin.
-        columns: How many the terminal has; a row that needs more is given a line for each of the three.
+        columns: How many the terminal has; a row that needs more is not aligned, or given three lines.
             `None` if every row is one line.
     """
     keys = max(len(key) for key, _, _ in rows)
     values = max((len(value) for _, value, _ in rows if len(value) <= MAX_ALIGNED_CHARS), default=0)
     for key, value, origin in rows:
-        line = f"{key:<{keys}}  {value:<{values}}  {origin}"
-        if columns is None or len(line) <= columns:
-            yield line
-        else:
-            yield from (key, f"  {value}", f"  {origin}")
+        aligned, close = f"{key:<{keys}}  {value:<{values}}  {origin}", f"{key}  {value}  {origin}"
+        fitting = [line for line in (aligned, close) if columns is None or len(line) <= columns]
+        yield from fitting[:1] or (key, f"  {value}", f"  {origin}")

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.cli import terminal
+from streams.printable import printable
 from streams.results import LookupResult, Rejection
 
 SNIPPET_CHARS = 160
@@ -15,21 +16,23 @@ SNIPPET_CHARS = 160
 def print_result(question: str, result: LookupResult, console: Console | None = None) -> None:
     """Prints a question, its evidence and the ledger."""
     console = console or terminal.console()
-    console.print(Text(question, style="bold"))
+    console.print(Text(printable(question), style="bold"))
     if result.evidence:
         console.print(_evidence_table(result))
     if result.error is not None:
-        console.print(Text(f"{result.error.code}: {result.error.message}", style="red"))
+        console.print(Text(printable(f"{result.error.code}: {result.error.message}"), style="red"))
     if isinstance(result.error, Rejection):
         for field in result.error.fields:
-            console.print(Text(f"  {field.field} = {field.value}: {field.problem}", style="red"))
+            console.print(Text(printable(f"  {field.field} = {field.value}: {field.problem}"), style="red"))
     console.print(_ledger_line(result))
     for dropped in result.dropped or ():
         into = f" into {dropped.merged_into}" if dropped.merged_into else ""
         console.print(
             Text(
-                f"  dropped {dropped.document_id} (query {dropped.query}, rank {dropped.rank}):"
-                f" {dropped.reason}{into}",
+                printable(
+                    f"  dropped {dropped.document_id} (query {dropped.query}, rank {dropped.rank}):"
+                    f" {dropped.reason}{into}"
+                ),
                 style="dim",
             )
         )
@@ -42,14 +45,16 @@ def _evidence_table(result: LookupResult) -> Table:
     table.add_column("score", justify="right")
     table.add_column("document_id, source and snippet", ratio=1)
     for item in result.evidence:
-        where = Text.assemble((item.document_id, "bold cyan"), "  ", (item.source or "", "dim"))
+        where = Text.assemble(
+            (printable(item.document_id), "bold cyan"), "  ", (printable(item.source or ""), "dim")
+        )
         where.append(f"\n{_snippet(item.content)}")
         table.add_row(str(item.rank), f"{item.score:.3f}", where)
     return table
 
 
 def _snippet(content: str) -> str:
-    text = " ".join(content.split())
+    text = printable(" ".join(content.split()))
     return text if len(text) <= SNIPPET_CHARS else f"{text[: SNIPPET_CHARS - 1]}…"
 
 

@@ -20,6 +20,7 @@ import click
 
 from pipeline.errors import ConfigurationError, LookupStageError
 from streams.output_files import OutputFailed, OutputInterrupted
+from streams.printable import printable
 from streams.recordings.recording import RecordingUnreadable
 
 NEGATIVE = 1
@@ -120,7 +121,7 @@ def _is_broken(stream: TextIO | None) -> bool:
 
 def _complain(message: str, code: int) -> int:
     with suppress(OSError):
-        click.echo(f"lookup-stage: {' '.join(message.split())}", err=True)
+        click.echo(f"lookup-stage: {printable(' '.join(message.split()))}", err=True)
     return _silently(code)
 
 

@@ -20,17 +20,19 @@ WITHOUT_SETTINGS = frozenset({"compare", "demo"})
 """Commands that read no environment variables of settings."""
 
 
-class PositiveNumber(click.FloatRange):
+class PositiveNumber(click.ParamType):
     """A finite number greater than 0."""
 
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
+    name = "NUMBER"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the number; unlike Click, refuse `nan` and `inf`."""
-        number: float = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{number} is not a finite number greater than 0.", param, ctx)
+        """Read the number."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
+            self.fail(f"{value!r} must be a finite number greater than 0", param, ctx)
         return number
 
 
