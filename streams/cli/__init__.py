@@ -19,7 +19,7 @@ from streams.cli.config import config
 from streams.cli.contract import contract
 from streams.cli.dead_letters import dead_letters
 from streams.cli.demo import demo
-from streams.cli.exits import EXIT_CODES, exit_code
+from streams.cli.exits import EXIT_CODES, Commands, exit_code
 from streams.cli.index import index
 from streams.cli.options import with_config_option
 from streams.cli.record import record
@@ -30,7 +30,9 @@ from streams.cli.worker import worker
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=EXIT_CODES
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=EXIT_CODES,
 )
 @click.version_option(package_name="lookup-stage")
 @click.option(

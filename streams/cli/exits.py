@@ -42,6 +42,17 @@ _NO_ARGUMENTS: type[click.UsageError] | tuple[()] = getattr(click.exceptions, "N
 """Raised by Click 8.2 and later where a group of commands is given none; earlier ones print help."""
 
 
+class Commands(click.Group):
+    """A group of commands whose interruption is told in the one line that every command ends with."""
+
+    def invoke(self, context: click.Context) -> object:
+        """Run the command; Click would print an empty line before it ends for a Ctrl-C."""
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt as error:
+            raise click.Abort from error
+
+
 def exit_code(run: Callable[[], object]) -> int:
     """Run a command and return its exit code; whatever it raises becomes one line on standard error.
 
@@ -59,7 +70,8 @@ def exit_code(run: Callable[[], object]) -> int:
             return _silently(READER_GONE)
         except (click.Abort, KeyboardInterrupt, asyncio.CancelledError) as error:
             how, code = ("terminated", TERMINATED) if terminated.is_set() else ("interrupted", INTERRUPTED)
-            return _complain(f"{how}: {error}" if isinstance(error, OutputInterrupted) else how, code)
+            kept = error.__cause__ if isinstance(error, click.Abort) else error
+            return _complain(f"{how}: {kept}" if isinstance(kept, OutputInterrupted) else how, code)
         except Exception as error:  # noqa: BLE001 - told in one line, whatever it is
             return _failed(error)
     return result if isinstance(result, int) else 0

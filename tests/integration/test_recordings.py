@@ -111,9 +111,7 @@ def test_every_request_is_recorded_and_replays_to_the_same_bytes(everything: Pat
         {"PYTHONHASHSEED": "1"},
         {"PYTHONHASHSEED": "2", "LC_ALL": "C", "PYTHONUTF8": "0", "TZ": "Asia/Kathmandu"},
     ):
-        replayed = run_command(
-            "replay", str(everything), "-o", str(out), "--force", environment=environment
-        )
+        replayed = run_command("replay", str(everything), "-o", str(out), "--force", environment=environment)
         assert (replayed.code, replayed.stderr) == (
             0,
             f"{len(recordings)} recordings replayed, each result byte for byte as recorded\n",
