@@ -7,18 +7,28 @@ from pathlib import Path
 
 import click
 
+from pipeline.errors import LookupStageError
+
 
 @click.command(epilog="Example: lookup-stage --config lookup-stage.yaml worker")
 @click.pass_obj
 def worker(config_file: Path | None) -> None:
-    """Answers requests until it is told to stop.
+    """Answer requests until it is told to stop.
 
     SIGTERM or SIGINT lets it finish what is in work within stage.drain-timeout; a second one ends it at once.
     """
+    import structlog
+
     from streams import configuration, event_loops, logs
-    from streams.worker import run_worker
+    from streams.worker import WorkerFailed, run_worker
 
     settings = configuration.load(config_file)
     logs.configure(settings.stage)
     event_loops.use_fastest()
-    asyncio.run(run_worker(settings))
+    try:
+        asyncio.run(run_worker(settings))
+    except LookupStageError:
+        raise
+    except Exception as error:
+        structlog.get_logger(__name__).exception("worker_crashed")
+        raise WorkerFailed(f"unforeseen error, {type(error).__name__}: {error}") from error
