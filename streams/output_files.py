@@ -56,22 +56,24 @@ class Output:
             OutputFailed: The disk is full, say.
             BrokenPipeError: Whoever read standard output is gone.
         """
-        with self._failing():
+        try:
             return self._file.write(content)
+        except OSError as error:
+            if self._has_lost_its_reader(error):
+                raise
+            raise OutputFailed(_refusal(self._name, error)) from error
 
     def flush(self) -> None:
         """Hand over what is buffered; raise as `write` does."""
-        with self._failing():
-            self._file.flush()
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
         try:
-            yield
+            self._file.flush()
         except OSError as error:
-            if isinstance(error, BrokenPipeError) and self._name == STANDARD_OUTPUT:
+            if self._has_lost_its_reader(error):
                 raise
             raise OutputFailed(_refusal(self._name, error)) from error
+
+    def _has_lost_its_reader(self, error: OSError) -> bool:
+        return isinstance(error, BrokenPipeError) and self._name == STANDARD_OUTPUT
 
 
 @contextmanager
