@@ -222,7 +222,7 @@ def _wait_until_recorded(newcomer: Newcomer, text: bytes) -> None:
     newcomer.run_text("lookup-stage record -o so-far.jsonl")
     while text not in file.read_bytes():
         assert time.monotonic() < give_up
-        newcomer.run_text("lookup-stage record -o so-far.jsonl")
+        newcomer.run_text("lookup-stage record -o so-far.jsonl --force")
 
 
 def _install(folder: Path) -> None:
