@@ -251,6 +251,16 @@ async def test_tracestate_is_kept() -> None:
     assert sorted(names) == sorted({*names})
 
 
+async def test_tracestate_in_several_headers_is_one_list() -> None:
+    """It may come in pieces, which go on together and in order."""
+    traced = Traced()
+    _producer, ((_name, traceparent),) = traced.produced()
+    pieces = (("tracestate", b"a=1,b=2"), ("tracestate", b""), ("tracestate", b"c=3"))
+    await traced.ask("q", headers=(*pieces, ("traceparent", traceparent)))
+    (record,) = traced.publisher.published
+    assert [value for name, value in record.headers if name == "tracestate"] == [b"a=1,b=2,c=3"]
+
+
 async def test_trace_that_cannot_be_read_is_replaced() -> None:
     """A result carries one trace, with no state of another."""
     traced = Traced()
