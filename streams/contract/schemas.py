@@ -11,15 +11,16 @@ from streams.contract.recording_line import RecordingLine
 from streams.contract.wire_types import DIALECT, Schema, descriptions, schema_of
 from streams.dead_letters import ErrorHeaders, error_header
 from streams.recordings.recording import VERSION, Recording
-from streams.requests import MAX_QUERIES, MAX_REQUEST_ID_CHARS, RFC3339_PATTERN, LookupRequest, whole
+from streams.requests import MAX_QUERIES, MAX_REQUEST_ID_CHARS, LookupRequest
 from streams.results import COPIED_HEADERS, HEADER_REQUEST_ID, HEADER_STATUS, LookupResult, ResultStatus
+from streams.rfc3339 import RFC3339_SCHEMA
 from streams.settings import RagSettings
 
 LEFT_TO_THE_STAGE = (
     "request_id: required, unless the header ce_id stands in for it",
     "vector, vectors: the collection's dimension",
     "return_n: not more than the request's own retrieve_k",
-    "expires_at: a day, hour, minute and offset that exist, and whether it is past",
+    "expires_at: a day that its month has, a leap second only where a day of UTC ends; whether it is past",
     "filter: at most 1,000 values in all its lists together; names with letters beyond ASCII",
     "hints: at most 16 KiB",
     "integers: written without a decimal point, and of at most 64 bits; numbers: in the range of doubles",
@@ -71,10 +72,8 @@ def request_headers_schema() -> Schema:
                 "maxLength": MAX_REQUEST_ID_CHARS,
                 "description": "CloudEvents' id: stands in for request_id where the value has none.",
             },
-            HEADER_EXPIRY_TIME: {
-                "type": "string",
-                "format": "date-time",
-                "pattern": whole(RFC3339_PATTERN),
+            HEADER_EXPIRY_TIME: RFC3339_SCHEMA
+            | {
                 "description": "CloudEvents' expiry time: stands in for expires_at where the value has none.",
             },
             **_copied_headers(),

@@ -127,6 +127,7 @@ def test_value_for_lenient_parsers_is_rejected_under_the_events_id() -> None:
         ((*EVENT, EXPIRY, EXPIRY), "ce_expirytime", "must be given once"),
         ((*EVENT, ("ce_expirytime", b"soon")), "ce_expirytime", "RFC 3339"),
         ((*EVENT, ("ce_expirytime", b"2026-02-30T12:00:00Z")), "ce_expirytime", "out of range"),
+        ((*EVENT, ("ce_expirytime", b"2016-12-31T12:00:60Z")), "ce_expirytime", "0..59"),
         ((*EVENT, ("ce_expirytime", b"")), "ce_expirytime", "RFC 3339"),
         ((*EVENT, ("ce_expirytime", b"\xff")), "ce_expirytime", "must be UTF-8 text"),
         ((*EVENT, ("ce_expirytime", None)), "ce_expirytime", "must be UTF-8 text"),
