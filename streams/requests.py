@@ -139,8 +139,8 @@ class LookupRequest(BaseModel):
     Unknown fields are ignored, and null counts as absent.
 
     Attributes:
-        request_id: Whom the result is for: 1 to 200 characters. The header `ce_id` of a CloudEvent in binary
-            mode stands in for it where it is absent.
+        request_id: Whom the result is for: 1 to 200 characters. The id of a CloudEvent (the header `ce_id` in
+            binary mode) stands in for it where it is absent.
         query: What to look up. Either this or `queries` must be given.
         queries: Several texts to look up at once, each one path of the search.
         vector: Embedding of a single query, of the collection's dimension.
@@ -153,8 +153,8 @@ class LookupRequest(BaseModel):
         tenant: Whose documents are searched; required where tenants are kept apart.
         budget: How much evidence there may be.
         expires_at: RFC 3339 time with an offset, after which the result is `expired`. A leap second is read
-            as the start of the second after it. The header `ce_expirytime` of a CloudEvent in binary mode
-            stands in for it where it is absent.
+            as the start of the second after it. The expirytime of a CloudEvent (the header `ce_expirytime` in
+            binary mode) stands in for it where it is absent.
         explain: Whether the result says of every hit that is not in the evidence why it is not.
         hints: Any JSON of at most 16 KiB; echoed in the result, never evidence.
     """

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from pipeline.errors import LookupStageError
 from streams.answering import Answerer
-from streams.recordings.changes import request_value
 from streams.recordings.files import NumberedRecording
 from streams.recordings.in_order import in_order
 from streams.recordings.recorder import Recorder
 from streams.recordings.recording import Recording
+from streams.recordings.requests import request_value
 from streams.records import ConsumedRecord
 
 

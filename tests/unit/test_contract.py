@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pipeline.model import Budget, Limits, Problem
 from pipeline.outcome import PathAnswer, conclude
 from streams.contract.asyncapi import asyncapi_document
+from streams.contract.examples import REQUEST_EVENT
 from streams.contract.files import contract_files, written
 from streams.contract.schemas import (
     LEFT_TO_THE_STAGE,
@@ -29,9 +30,10 @@ from streams.contract.schemas import (
 )
 from streams.contract.wire_types import descriptions
 from streams.dead_letters import Failure, dead_letter_record
-from streams.decoding import decode
+from streams.decoding import RequestUnreadable, decode
 from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording
 from streams.recordings.recording import encode as encode_recording
+from streams.records import Headers
 from streams.request_rules import RequestRules, check
 from streams.requests import NOT_BLANK_PATTERN, FieldProblem, LookupRequest, RequestInvalid
 from streams.results import LookupResult, encode
@@ -281,15 +283,25 @@ MOMENTS = st.from_regex(
 
 @given(st.sampled_from(GOOD["expires_at"]) | st.sampled_from(BAD["expires_at"]) | MOMENTS)
 def test_time_is_valid_to_a_schema_with_formats_where_it_is_to_the_stage(text: str) -> None:
-    """With formats checked nothing about a time is left to the stage; the header of an event has the same."""
+    """Alike in requests, in the headers of events, and in the document.
+
+    With formats checked nothing about a time is left to the stage, except where a space stands in it: the
+    format does not know that.
+    """
     body = {"request_id": "r-1", "query": "q", "expires_at": text}
-    taken = list(complaints(body, DEFAULTS)) == []
-    assert requests_to(DEFAULTS, formats=True).is_valid(body) == taken
+    problems = list(complaints(body, DEFAULTS))
     headers = jsonschema_rs.validator_for(SCHEMAS["request headers"], validate_formats=True)
-    assert headers.is_valid({"ce_expirytime": text}) == taken
-    document = FILES["asyncapi.json"]
-    schema = {"$ref": "#/components/schemas/LookupRequest", "components": document["components"]}
-    assert jsonschema_rs.validator_for(schema, validate_formats=True).is_valid(body) == taken
+    components = FILES["asyncapi.json"]["components"]
+    document = jsonschema_rs.validator_for(
+        {"$ref": "#/components/schemas/LookupRequest", "components": components}, validate_formats=True
+    )
+    valid = requests_to(DEFAULTS, formats=True).is_valid(body)
+    assert headers.is_valid({"ce_expirytime": text}) == document.is_valid(body) == valid
+    if " " in text:
+        assert valid or problems
+        assert not valid or all(map(is_left_to_the_stage, problems))
+    else:
+        assert valid == (not problems)
 
 
 def test_request_needs_a_tenant_where_tenants_are_kept_apart() -> None:
@@ -476,11 +488,53 @@ def test_examples_of_the_document_are_valid() -> None:
     """What is shown is what may be sent, and what comes of it."""
     messages = FILES["asyncapi.json"]["components"]["messages"]
     (request,), (result,) = (messages[name]["examples"] for name in ("LookupRequest", "LookupResult"))
+    (event,) = messages["LookupRequestEvent"]["examples"]
     assert list(complaints(request["payload"], DEFAULTS)) == []
     validator("request").validate(request["payload"])
+    events().validate(event["payload"])
     strict("result").validate(result["payload"])
     assert result["payload"]["request_id"] == request["payload"]["request_id"]
     assert len(result["payload"]["evidence"]) == 2
+
+
+def events() -> jsonschema_rs.Validator:
+    """Return a validator of the document's events."""
+    schema = {
+        "$ref": "#/components/schemas/LookupRequestEvent",
+        "components": FILES["asyncapi.json"]["components"],
+    }
+    return jsonschema_rs.validator_for(schema, validate_formats=True)
+
+
+@pytest.mark.parametrize(
+    ("members", "valid"),
+    [
+        ({}, True),
+        ({"id": "i" * 200, "more": 5}, True),
+        ({"data": {"query": "q", "request_id": "r-1"}}, True),
+        ({"data": '{"query": "q"}', "datacontenttype": "text/plain"}, True),
+        ({"data_base64": "eyJxdWVyeSI6ICJxIn0="}, True),
+        ({"expirytime": "2016-12-31 23:59:60Z"}, True),
+        ({"id": ""}, False),
+        ({"id": "i" * 201}, False),
+        ({"expirytime": "2026-02-30T12:00:00Z"}, False),
+        ({"data": {"query": ""}}, False),
+        ({"data": [1]}, False),
+        ({"data": {"query": "q"}, "data_base64": "eyJxdWVyeSI6ICJxIn0="}, False),
+        ({"data_base64": 5}, False),
+        ({"data": {}}, False),
+    ],
+)
+def test_event_is_valid_to_the_document_where_it_is_to_the_stage(
+    members: dict[str, Any], *, valid: bool
+) -> None:
+    """CloudEvents in structured mode are in the contract with the rules that requests have."""
+    event = REQUEST_EVENT | members
+    if "data_base64" in members and "data" not in members:
+        del event["data"]
+    headers = (("content-type", b"application/cloudevents+json"),)
+    assert events().is_valid(event) == valid
+    assert (list(complaints(event, DEFAULTS, headers=headers)) == []) == valid
 
 
 def test_document_takes_requests_whose_id_is_in_the_headers() -> None:
@@ -493,7 +547,7 @@ def test_document_takes_requests_whose_id_is_in_the_headers() -> None:
 
 
 def complaints(
-    body: dict[str, Any], rag: RagSettings, *, tenant: str | None = None
+    body: dict[str, Any], rag: RagSettings, *, tenant: str | None = None, headers: Headers = ()
 ) -> Iterator[FieldProblem]:
     """Gives what the stage says against a request."""
     rules = RequestRules(
@@ -505,9 +559,11 @@ def complaints(
     )
     whole = body if tenant is None else {"tenant": tenant} | body
     try:
-        check(decode(json.dumps(whole).encode()), rules)
+        check(decode(json.dumps(whole).encode(), headers), rules)
     except RequestInvalid as error:
         yield from error.problems
+    except RequestUnreadable as error:
+        yield FieldProblem(field="request_id", value="None", problem=str(error))
 
 
 def is_left_to_the_stage(problem: FieldProblem) -> bool:
