@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+import warnings
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from aiokafka.errors import KafkaError
 
 from pipeline.errors import LookupStageError
 from streams.connection import client_arguments
+from streams.near_misses import near_misses
 from streams.records import Headers
 from streams.results import HEADER_REQUEST_ID, LookupResult, decode
 from streams.settings import KafkaSettings, TopicSettings
@@ -47,6 +49,9 @@ class LookupClient:
     ) -> LookupResult:
         """Sends a request and awaits its result.
 
+        Fields that the stage does not know are sent, and ignored there. One that is nearly a known field is
+        warned of with `UserWarning`, for it was probably meant to be that.
+
         Args:
             request: The request's fields; a `request_id` is made up where it has none.
             key: Key of the request and of its result.
@@ -64,6 +69,8 @@ class LookupClient:
         if request_id is None:
             request_id = str(uuid.uuid4())
         body = orjson.dumps({**request, "request_id": request_id})
+        for name, meant in near_misses(request).items():
+            warnings.warn(f"request field {name} is ignored: did you mean {meant}?", stacklevel=2)
         with self._expected(request_id) as result:
             async with asyncio.timeout(timeout_s):
                 await self._producer.send_and_wait(

@@ -23,6 +23,7 @@ from streams.cloud_events import (
     event_data,
     event_media_type,
 )
+from streams.near_misses import suggestion
 from streams.records import Headers
 from streams.requests import FieldProblem, RequestInvalid, shown
 
@@ -86,7 +87,7 @@ def decode(value: bytes | None, headers: Headers = ()) -> DecodedRequest:
         raise RequestInvalid(
             sender.text, [FieldProblem(field="request", value="the value", problem=problem)]
         ) from error
-    request_id = _request_id(body.get("request_id"), sender)
+    request_id = _request_id(body, sender)
     if sender is None and expiry is None:
         return DecodedRequest(request_id=request_id, body=body, flaw=flaw)
     used = {
@@ -124,12 +125,14 @@ def _data(event: dict[str, Any], flaw: str | None) -> tuple[dict[str, Any], str 
     return body, flaw or flaw_inside
 
 
-def _request_id(own: object, sender: Attribute | None) -> str:
-    """Gives the id that the object has, else the header's: whoever waits for it gets an answer."""
+def _request_id(body: Mapping[str, Any], sender: Attribute | None) -> str:
+    """Gives the id that the object has, else the event's: whoever waits for it gets an answer."""
+    own = body.get("request_id")
     if isinstance(own, str) and own and _is_utf8(own):
         return own
     if sender is None:
-        raise RequestUnreadable(f"request_id must be a string that is not empty, not {shown(own)}")
+        hint = suggestion(body, "request_id")
+        raise RequestUnreadable(f"request_id must be a string that is not empty, not {shown(own)}{hint}")
     if not sender.text:
         raise RequestUnreadable(f"{sender.name} must be UTF-8 text that is not empty")
     return sender.text

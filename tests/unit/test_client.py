@@ -277,3 +277,26 @@ async def test_partitions_that_a_topic_is_given_later_are_read_too() -> None:
         end.consumer.answer("r-1")
         await asking
         assert {tp.partition: offset for tp, offset in end.consumer.places.items()} == {0: 17, 1: 0, 2: 0}
+
+
+async def test_field_that_is_nearly_a_known_one_is_warned_of() -> None:
+    """It is sent all the same: the stage may know it one day."""
+    async with connected() as end:
+        asking = asyncio.ensure_future(end.client.look_up({"query": "q", "retreive_k": 5, "session": "s"}))
+        with pytest.warns(UserWarning) as warned:
+            sent = await end.producer.sent.get()
+            end.consumer.answer(sent.request_id)
+            await asking
+    assert [str(each.message) for each in warned] == [
+        "request field retreive_k is ignored: did you mean retrieve_k?"
+    ]
+    assert orjson.loads(sent.value)["retreive_k"] == 5
+
+
+async def test_other_unknown_fields_are_sent_without_a_word() -> None:
+    """They are somebody's own; a warning would fail this test."""
+    async with connected() as end:
+        asking = asyncio.ensure_future(end.client.look_up({"query": "q", "session": "s"}))
+        sent = await end.producer.sent.get()
+        end.consumer.answer(sent.request_id)
+        assert (await asking).status == "empty"
