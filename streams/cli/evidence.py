@@ -9,6 +9,7 @@ from rich.text import Text
 from streams.results import LookupResult, Rejection
 
 SNIPPET_CHARS = 160
+OVER_RETURN_N = "over return-n"
 
 
 def print_result(question: str, result: LookupResult, console: Console | None = None) -> None:
@@ -22,6 +23,9 @@ def print_result(question: str, result: LookupResult, console: Console | None = 
     if isinstance(result.error, Rejection):
         for field in result.error.fields:
             console.print(Text(f"  {field.field} = {field.value}: {field.problem}", style="red"))
+    empty_places = _empty_places(result)
+    if empty_places is not None:
+        console.print(Text(empty_places))
     console.print(_ledger_line(result))
     for dropped in result.dropped or ():
         into = f" into {dropped.merged_into}" if dropped.merged_into else ""
@@ -52,15 +56,29 @@ def _snippet(content: str) -> str:
     return text if len(text) <= SNIPPET_CHARS else f"{text[: SNIPPET_CHARS - 1]}…"
 
 
-def _ledger_line(result: LookupResult) -> Text:
+def _empty_places(result: LookupResult) -> str | None:
+    """Say why there are fewer pieces of evidence than asked for, or `None` where there are as many."""
+    limits, projected = result.limits, result.ledger.projected
+    if result.status not in {"ok", "partial"} or limits is None or projected >= limits.return_n:
+        return None
+    # The cut to return-n leaves no place empty.
+    reasons = [f"{count} {why}" for why, count in _dropped(result).items() if count and why != OVER_RETURN_N]
+    return f"{projected} of {limits.return_n} pieces: {', '.join(reasons) or 'no more were found'}"
+
+
+def _dropped(result: LookupResult) -> dict[str, int]:
     ledger = result.ledger
-    dropped = {
+    return {
         "rejected": ledger.rejected,
         "duplicates": ledger.duplicates,
         "over the document cap": ledger.over_document_cap,
-        "over return-n": ledger.over_return_n,
+        OVER_RETURN_N: ledger.over_return_n,
         "over budget": ledger.over_budget,
     }
+
+
+def _ledger_line(result: LookupResult) -> Text:
+    ledger = result.ledger
     parts = [f"{ledger.retrieved} retrieved"]
-    parts += [f"{count} {reason}" for reason, count in dropped.items() if count]
+    parts += [f"{count} {reason}" for reason, count in _dropped(result).items() if count]
     return Text(f"{result.status}: {' - '.join(parts)} = {ledger.projected} projected", style="dim")
