@@ -40,10 +40,15 @@ def suggestion(request: Mapping[str, Any], *wanted: str) -> str:
 
 
 def _misspelt(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, str]:
-    unknown = (name for name in fields if name not in known and len(name) <= MAX_NAME_CHARS)
+    unknown = (name for name in fields if name not in known and _can_be_misspelt(name))
     absent = set(known) - {name for name in known if fields.get(name) is not None}
     for either in _EITHER:
         if not either <= absent:
             absent -= either
     meant = {name: nearest(name, absent) for name in islice(unknown, MAX_UNKNOWN_FIELDS)}
     return {name: known_name for name, known_name in meant.items() if known_name is not None}
+
+
+def _can_be_misspelt(name: str) -> bool:
+    # Other characters are no slip of the fingers, and have no place in a message of one line.
+    return len(name) <= MAX_NAME_CHARS and name.isascii() and name.isprintable()

@@ -41,6 +41,7 @@ def test_misspelt_field_is_found(request_fields: dict[str, Any], found: dict[str
         {"retrieve_k": 5, "retreive_k": 5},
         {"hints": {"qeury": 1}, "filter": {"tenent": 1}},
         {"budget": 5},
+        {"quer\ny": 1, "quer\ud800y": 1, "qüery": 1},
     ],
 )
 def test_other_unknown_fields_are_left_alone(request_fields: dict[str, Any]) -> None:
