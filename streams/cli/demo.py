@@ -41,10 +41,12 @@ class _Demo:
     "--docs",
     "documents",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Your own folder of Markdown instead of the bundled runbooks.",
+    help="Your own folder of Markdown, and questions made of its headings, instead of the bundled ones.",
 )
 @click.option("--ask", "questions", multiple=True, help="Your own question; may be given several times.")
-@click.option("--keep", is_flag=True, help="Leave broker and worker running until Ctrl-C.")
+@click.option(
+    "--keep", is_flag=True, help="Leave broker and worker running until Ctrl-C, and say how to reach them."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def demo(documents: Path | None, questions: tuple[str, ...], *, keep: bool, as_json: bool) -> int:
     """Shows the whole stage at work.
@@ -94,7 +96,8 @@ async def _run(wanted: _Demo, settings: Settings, folder: Path, began: float) ->
     story = wanted.story
     with story.status("Indexing documents"):
         report = await index(settings, wanted.documents or RUNBOOKS, folder)
-    story.tell(f"Indexed {report.documents} documents, {report.chunks} chunks, into Milvus Lite.")
+    documents, chunks = counted(report.documents, "document"), counted(report.chunks, "chunk")
+    story.tell(f"Indexed {documents}, {chunks}, into Milvus Lite.")
     questions, origin = _questions(wanted)
     async with running_session(settings, folder) as session:
         story.tell(f"Broker on {settings.kafka.bootstrap_servers}, worker started.")
