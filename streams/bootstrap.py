@@ -207,7 +207,9 @@ def _create_embedder(embedding: EmbeddingSettings) -> EmbeddingPort | None:
 def _create_search(settings: Settings, embedder: EmbeddingPort | None) -> KnowledgeSearchPort:
     if settings.search.port == "milvus-dense":
         return MilvusDenseSearch(
-            milvus_collection(settings), expected_dimension=None if embedder is None else embedder.dimension
+            milvus_collection(settings),
+            expected_dimension=None if embedder is None else embedder.dimension,
+            tenant_field=settings.rag.tenant_field,
         )
     return _load_factory(settings.search.port)(settings)
 

@@ -83,12 +83,14 @@ class CollectionShape:
         declared: Fields of the schema that are metadata, in its order; none with layout `field`.
         dynamic: Whether rows may have further fields.
         filterable: Whether the engine can look into the metadata.
+        types: With layout `flat`, the type of every field of the schema; conditions may name those.
     """
 
     dimension: int
     declared: tuple[str, ...]
     dynamic: bool
     filterable: bool
+    types: Mapping[str, DataType] = field(default_factory=dict)
 
 
 def read_shape(description: Mapping[str, Any], collection: MilvusCollection) -> CollectionShape:
@@ -111,7 +113,10 @@ def read_shape(description: Mapping[str, Any], collection: MilvusCollection) -> 
         return CollectionShape(dimension=dimension, declared=(), dynamic=dynamic, filterable=filterable)
     own = {collection.id_field, collection.vector_field, collection.content_field}
     declared = tuple(each for each in fields if each not in own and not _is_vector(fields[each]))
-    return CollectionShape(dimension=dimension, declared=declared, dynamic=dynamic, filterable=True)
+    types = {each: DataType(described["type"]) for each, described in fields.items()}
+    return CollectionShape(
+        dimension=dimension, declared=declared, dynamic=dynamic, filterable=True, types=types
+    )
 
 
 def check_dimension(shape: CollectionShape, collection: MilvusCollection, embedder: int) -> None:
@@ -125,6 +130,25 @@ def check_dimension(shape: CollectionShape, collection: MilvusCollection, embedd
             f"collection {collection.collection}: its vectors have {shape.dimension} dimensions,"
             f" the embedder's {embedder}"
         )
+
+
+def check_tenant_field(shape: CollectionShape, collection: MilvusCollection, tenant_field: str) -> None:
+    """Check that rows can be searched by the tenant, which is a string.
+
+    Raises:
+        ConfigurationError: No row could ever be found.
+    """
+    where = f"rag.tenant-field = {tenant_field}: collection {collection.collection}"
+    if not shape.filterable:
+        raise ConfigurationError(
+            f"{where}: field {collection.metadata_field} is VARCHAR, which cannot be filtered, must be JSON"
+        )
+    if collection.metadata_layout == "field" or (shape.dynamic and tenant_field not in shape.types):
+        return
+    if tenant_field not in shape.types:
+        raise ConfigurationError(f"{where}: no field {tenant_field}; it has {', '.join(shape.types)}")
+    if (kind := shape.types[tenant_field]) != DataType.VARCHAR:
+        raise ConfigurationError(f"{where}: field {tenant_field} is {kind.name}, must be VARCHAR")
 
 
 def _checked(

@@ -8,9 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipeline.adapters.conditions import satisfies
 from pipeline.adapters.milvus_client import AsyncMilvusClient, LoadState, exceptions
-from pipeline.adapters.milvus_collection import CollectionShape, MilvusCollection, check_dimension, read_shape
+from pipeline.adapters.milvus_collection import (
+    CollectionShape,
+    MilvusCollection,
+    check_dimension,
+    check_tenant_field,
+    read_shape,
+)
+from pipeline.adapters.milvus_conditions import row_filter
 from pipeline.adapters.milvus_errors import (
     ENGINE_ERRORS,
     explain,
@@ -18,10 +24,9 @@ from pipeline.adapters.milvus_errors import (
     quiet_client_logs,
     search_error,
 )
-from pipeline.adapters.milvus_filter import filter_expression
 from pipeline.adapters.milvus_rows import hits_of
 from pipeline.errors import ConfigurationError, SearchRejected, SearchTimeout
-from pipeline.model import Condition, SearchHit, SearchQuery, Vector
+from pipeline.model import SearchHit, SearchQuery, Vector
 from pipeline.ports import IndexDescription
 
 __all__ = ["MilvusCollection", "MilvusDenseSearch"]
@@ -39,16 +44,25 @@ _ONCE: Mapping[str, Any] = {"retry_times": 0, "retry_on_rate_limit": False}
 class MilvusDenseSearch:
     """A search port over one collection. Searches are one call of the engine, and no call is repeated."""
 
-    def __init__(self, collection: MilvusCollection, *, expected_dimension: int | None = None) -> None:
+    def __init__(
+        self,
+        collection: MilvusCollection,
+        *,
+        expected_dimension: int | None = None,
+        tenant_field: str | None = None,
+    ) -> None:
         """Takes the collection; nothing is opened.
 
         Args:
             collection: Where it is and what its fields are called.
             expected_dimension: Dimension of the embedder's vectors, which `start` compares with the
                 collection's; `None` where there is no embedder.
+            tenant_field: The metadata field that keeps tenants apart, which `start` checks; `None` where
+                nothing does.
         """
         self._collection = collection
         self._expected_dimension = expected_dimension
+        self._tenant_field = tenant_field
         self._client: Any = None
         self._shape: CollectionShape | None = None
         self._metric = ""
@@ -69,6 +83,7 @@ class MilvusDenseSearch:
     def index(self) -> IndexDescription:
         """The collection as it was at the start, with the number of its rows where the engine told it."""
         shape = asdict(self._started())
+        del shape["types"]  # recordings tell indexes apart by the rest
         traits = {**shape, "metric": self._metric, "rows": self._rows}
         return IndexDescription(collection=self._collection.collection, traits=traits)
 
@@ -135,15 +150,16 @@ class MilvusDenseSearch:
         """
         shape = self._started()
         vectors = [_checked_vector(query.vector, shape.dimension) for query in queries]
-        conditions = queries[0].conditions
-        expression = self._expression(conditions, shape)
+        wanted = row_filter(queries[0].conditions, self._collection, shape)
+        if not wanted.satisfiable:
+            return [[] for _ in queries]
         try:
             async with asyncio.timeout(timeout_s):
                 found = await self._client.search(
                     self._collection.collection,
                     data=[list(vector) for vector in vectors],
                     anns_field=self._collection.vector_field,
-                    filter=expression,
+                    filter=wanted.expression,
                     limit=queries[0].limit,
                     output_fields=self._output_fields(shape),
                     search_params={
@@ -158,9 +174,7 @@ class MilvusDenseSearch:
             raise search_error(error) from error
         # Where nothing at all is found, the engine answers with nothing.
         answers = [hits_of(rows, self._collection, self._metric) for rows in found] or [[] for _ in queries]
-        if not conditions:
-            return answers
-        return [[hit for hit in hits if _holds(hit, conditions)] for hits in answers]
+        return [wanted.matching(hits) for hits in answers]
 
     async def close(self) -> None:
         """Closes the connection. The embedded engine of Milvus Lite runs until the process ends."""
@@ -196,6 +210,8 @@ class MilvusDenseSearch:
         shape = read_shape(description, wanted)
         if self._expected_dimension is not None:
             check_dimension(shape, wanted, self._expected_dimension)
+        if self._tenant_field is not None:
+            check_tenant_field(shape, wanted, self._tenant_field)
         return shape
 
     async def _read_metric(self) -> str:
@@ -225,22 +241,6 @@ class MilvusDenseSearch:
             return None
         return int(stats["row_count"])
 
-    def _expression(self, conditions: Sequence[Condition], shape: CollectionShape) -> str:
-        if not conditions:
-            return ""
-        if not shape.filterable:
-            raise SearchRejected("the collection keeps its metadata as text, which cannot be filtered")
-        if self._collection.metadata_layout == "flat" and not shape.dynamic:
-            for condition in conditions:
-                if condition.field not in shape.declared:
-                    raise SearchRejected(f"the collection has no field {condition.field!r}")
-        return filter_expression(
-            conditions,
-            layout=self._collection.metadata_layout,
-            metadata_field=self._collection.metadata_field,
-            declared=shape.declared,
-        )
-
     def _output_fields(self, shape: CollectionShape) -> list[str]:
         """Names the fields to return, never the vector: `*` would, and Milvus 2.3 then loses 64-bit ids."""
         if self._collection.metadata_layout == "field":
@@ -259,10 +259,6 @@ def _checked_vector(vector: Vector | None, dimension: int) -> Vector:
             f"the query's vector has {len(vector)} dimensions, the collection's have {dimension}"
         )
     return vector
-
-
-def _holds(hit: SearchHit, conditions: Sequence[Condition]) -> bool:
-    return isinstance(hit.metadata, Mapping) and satisfies(hit.metadata, conditions)
 
 
 async def _check_readable(file: Path) -> None:
