@@ -75,7 +75,7 @@ def _held_number(value: float, kind: DataType) -> float | None:
     try:
         number = float(value)
         if kind == DataType.FLOAT:
-            [number] = struct.unpack("f", struct.pack("f", number))
+            [number] = struct.unpack("<f", struct.pack("<f", number))
     except OverflowError:
         return None
     return number

@@ -77,9 +77,11 @@ def collection_of(
 
 
 @asynccontextmanager
-async def searching(collection: MilvusCollection) -> AsyncIterator[MilvusDenseSearch]:
+async def searching(
+    collection: MilvusCollection, *, tenant_field: str | None = None
+) -> AsyncIterator[MilvusDenseSearch]:
     """Gives a started port."""
-    port = MilvusDenseSearch(collection)
+    port = MilvusDenseSearch(collection, tenant_field=tenant_field)
     try:
         await port.start()
         yield port
@@ -87,9 +89,11 @@ async def searching(collection: MilvusCollection) -> AsyncIterator[MilvusDenseSe
         await port.close()
 
 
-async def refusal(collection: MilvusCollection, *, expected_dimension: int | None = None) -> str:
+async def refusal(
+    collection: MilvusCollection, *, expected_dimension: int | None = None, tenant_field: str | None = None
+) -> str:
     """Gives the line with which a port refuses to start."""
-    port = MilvusDenseSearch(collection, expected_dimension=expected_dimension)
+    port = MilvusDenseSearch(collection, expected_dimension=expected_dimension, tenant_field=tenant_field)
     with pytest.raises(ConfigurationError) as caught:
         await port.start()
     await port.close()

@@ -194,7 +194,7 @@ def is_refused(trial: Trial, condition: Condition) -> bool:
 
 def equal(value: object, wanted: Scalar, kind: DataType | None) -> bool:
     """Says whether a row's value, as it was written, equals a filter's."""
-    if kind in (DataType.FLOAT, DataType.DOUBLE) and value is not None:
+    if kind in (DataType.FLOAT, DataType.DOUBLE) and isinstance(value, float):
         width = np.float32 if kind == DataType.FLOAT else np.float64
         with np.errstate(over="ignore"):
             return bool(width(value) == width(float(wanted)) and np.isfinite(width(float(wanted))))
