@@ -112,7 +112,7 @@ def read_shape(description: Mapping[str, Any], collection: MilvusCollection) -> 
         filterable = metadata["type"] == DataType.JSON
         return CollectionShape(dimension=dimension, declared=(), dynamic=dynamic, filterable=filterable)
     own = {collection.id_field, collection.vector_field, collection.content_field}
-    declared = tuple(each for each in fields if each not in own and not _is_vector(fields[each]))
+    declared = tuple(each for each in fields if each not in own and not _is_bulky(fields[each]))
     types = {each: DataType(described["type"]) for each, described in fields.items()}
     return CollectionShape(
         dimension=dimension, declared=declared, dynamic=dynamic, filterable=True, types=types
@@ -165,5 +165,7 @@ def _checked(
     return found
 
 
-def _is_vector(described: Mapping[str, Any]) -> bool:
-    return "VECTOR" in DataType(described["type"]).name
+def _is_bulky(described: Mapping[str, Any]) -> bool:
+    """Whether a field holds vectors or lists of objects, which are no metadata."""
+    name = DataType(described["type"]).name
+    return "VECTOR" in name or "STRUCT" in name

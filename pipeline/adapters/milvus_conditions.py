@@ -69,14 +69,16 @@ def row_filter(
             if condition.field not in shape.types:
                 raise SearchRejected(f"the collection has no field {condition.field!r}")
     held = as_held(conditions, shape.types)
-    if not all(condition.any_of for condition in held):
-        return RowFilter(satisfiable=False)
+    satisfiable = [condition for condition in held if condition.any_of]
+    # Written even where there is nothing to ask for: a value that is refused beside others is refused always.
     expression = filter_expression(
-        held,
+        satisfiable,
         layout=collection.metadata_layout,
         metadata_field=collection.metadata_field,
         declared=shape.types,
     )
+    if len(satisfiable) < len(held):
+        return RowFilter(satisfiable=False)
     names = (collection.id_field, collection.content_field)
     return RowFilter(
         expression=expression,

@@ -242,7 +242,7 @@ class TestStart:
     @pytest.mark.parametrize("field", ["id_field", "vector_field", "content_field", "metadata_field"])
     async def test_missing_field(self, collection: MilvusCollection, field: str) -> None:
         """The line names the field and those that there are."""
-        line = await refusal(replace(collection, **{field: "nowhere"}))
+        line = await refusal(replace(collection, **{field: "nowhere"}))  # type: ignore[arg-type]
         assert line == (
             f"collection {collection.collection}: no field nowhere; it has pk, embedding, text, meta"
         )
@@ -261,7 +261,7 @@ class TestStart:
         self, collection: MilvusCollection, field: str, name: str, message: str
     ) -> None:
         """The line names the field, its type and the types allowed."""
-        line = await refusal(replace(collection, **{field: name}))
+        line = await refusal(replace(collection, **{field: name}))  # type: ignore[arg-type]
         assert line == f"collection {collection.collection}: {message}"
 
     async def test_dimension_other_than_the_embedders(self, collection: MilvusCollection) -> None:
