@@ -182,7 +182,7 @@ def kind_of(trial: Trial, name: str) -> DataType | None:
 
 
 def is_refused(trial: Trial, condition: Condition) -> bool:
-    """Says whether a condition is refused: there is no such field, or it is not compared with such a value."""
+    """Says whether a condition is refused: no such field, or none that is compared with the value."""
     kind = kind_of(trial, condition.field)
     if kind is None:
         beyond = any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in condition.any_of)
