@@ -318,7 +318,7 @@ def lite_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 # A collection is made in half a second in Milvus Lite, and in three in a server, whose clock ticks slowly.
 @pytest.mark.timeout(600)
-@settings(max_examples=max(settings().max_examples // 2, 1), report_multiple_bugs=False)
+@settings(max_examples=max(settings().max_examples // 3, 1), report_multiple_bugs=False)
 @example(trial=edges())
 @given(trial=trials(lite=True))
 def test_stage_finds_what_milvus_lite_finds(lite_uri: str, trial: Trial) -> None:
@@ -328,7 +328,7 @@ def test_stage_finds_what_milvus_lite_finds(lite_uri: str, trial: Trial) -> None
 
 @pytest.mark.milvus
 @pytest.mark.timeout(600)
-@settings(max_examples=max(settings().max_examples // 8, 1), report_multiple_bugs=False)
+@settings(max_examples=max(settings().max_examples // 10, 1), report_multiple_bugs=False)
 @example(trial=edges())
 @given(trial=trials(lite=False))
 def test_stage_finds_what_a_milvus_server_finds(milvus_uri: str, trial: Trial) -> None:
