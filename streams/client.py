@@ -13,11 +13,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import LookupStageError
-from streams.connection import client_arguments
-from streams.records import Headers
-from streams.results import HEADER_REQUEST_ID, LookupResult, decode
-from streams.settings import KafkaSettings, TopicSettings
-from streams.topics import max_record_bytes, require_topics
+from streams.kafka.connection import client_arguments
+from streams.kafka.records import Headers
+from streams.kafka.topics import max_record_bytes, require_topics
+from streams.settings.model import KafkaSettings, TopicSettings
+from streams.wire.results import HEADER_REQUEST_ID, LookupResult, decode
 
 POLL_MS = 1_000
 

@@ -24,13 +24,13 @@ from pipeline.model import (
 )
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import KnowledgeSearchPort
-from streams.answering import Answerer
+from streams.kafka.records import ConsumedRecord, Headers
 from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording
-from streams.records import ConsumedRecord, Headers
-from streams.request_rules import RequestRules
-from streams.results import LookupResult
-from streams.results import encode as result_json
-from streams.settings import TopicSettings
+from streams.settings.model import TopicSettings
+from streams.stage.answering import Answerer
+from streams.wire.request_rules import RequestRules
+from streams.wire.results import LookupResult
+from streams.wire.results import encode as result_json
 
 T = TypeVar("T")
 

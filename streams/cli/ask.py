@@ -10,8 +10,8 @@ import click
 import orjson
 
 from pipeline.errors import LookupStageError
-from streams.results import LookupResult
-from streams.settings import KafkaSettings
+from streams.settings.model import KafkaSettings
+from streams.wire.results import LookupResult
 
 ANSWERED = frozenset({"ok", "partial", "empty"})
 
@@ -44,14 +44,14 @@ def ask(
 
     Exits 1 where the result is `failed`, `expired` or `rejected`, or does not come in time.
     """
-    from streams import configuration
     from streams.cli.evidence import print_result
-    from streams.results import encode
+    from streams.settings import loading
+    from streams.wire.results import encode
 
     request = {name: value for name, value in fields.items() if value not in (None, False)}
     request |= {name: _parsed(name, request[name]) for name in ("filter", "vector") if name in request}
     request["queries"] = list(questions)
-    result = asyncio.run(_ask(configuration.load(config_file).kafka, request, timeout))
+    result = asyncio.run(_ask(loading.load(config_file).kafka, request, timeout))
     if as_json:
         click.echo(encode(result))
     else:

@@ -19,10 +19,10 @@ def config(config_file: Path | None, *, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from streams import configuration
+    from streams.settings import loading
 
-    settings = configuration.load(config_file)
-    values, sources = configuration.effective(settings), configuration.sources(settings, config_file)
+    settings = loading.load(config_file)
+    values, sources = loading.effective(settings), loading.sources(settings, config_file)
     if as_json:
         entries = {key: {"value": value, "from": sources[key]} for key, value in values.items()}
         click.echo(orjson.dumps(entries, option=orjson.OPT_INDENT_2))

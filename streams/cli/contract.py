@@ -22,10 +22,10 @@ def contract(config_file: Path | None, *, folder: Path | None) -> None:
     bounds of a request's widths are those of the settings.
     """
     from pipeline.errors import LookupStageError
-    from streams import configuration
     from streams.contract.files import contract_files, written
+    from streams.settings import loading
 
-    settings = configuration.load(config_file)
+    settings = loading.load(config_file)
     files = contract_files(settings.kafka, settings.rag)
     if folder is None:
         click.echo(written(files["asyncapi.json"]), nl=False)

@@ -13,7 +13,7 @@ import orjson
 from streams.printable import printable
 
 if TYPE_CHECKING:
-    from streams.redrive import DeadLetter, DeadLetterFilter
+    from streams.replay.redrive import DeadLetter, DeadLetterFilter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -71,7 +71,7 @@ def redrive(config_file: Path | None, /, *, rate: float, dry_run: bool, **select
 
 
 def _wanted(selection: dict[str, Any]) -> DeadLetterFilter:
-    from streams.redrive import DeadLetterFilter
+    from streams.replay.redrive import DeadLetterFilter
 
     return DeadLetterFilter(**selection)
 
@@ -79,19 +79,19 @@ def _wanted(selection: dict[str, Any]) -> DeadLetterFilter:
 async def _list(
     config_file: Path | None, wanted: DeadLetterFilter, line: Callable[[DeadLetter], str]
 ) -> None:
-    from streams import configuration
-    from streams.redrive import dead_letters as read
+    from streams.replay.redrive import dead_letters as read
+    from streams.settings import loading
 
-    async for letter in read(configuration.load(config_file).kafka, wanted):
+    async for letter in read(loading.load(config_file).kafka, wanted):
         click.echo(line(letter))
 
 
 async def _redrive(config_file: Path | None, wanted: DeadLetterFilter, *, rate: float, dry_run: bool) -> None:
-    from streams import configuration
-    from streams.redrive import redrive as send_again
+    from streams.replay.redrive import redrive as send_again
+    from streams.settings import loading
 
     count = 0
-    async for letter in send_again(configuration.load(config_file).kafka, wanted, rate=rate, dry_run=dry_run):
+    async for letter in send_again(loading.load(config_file).kafka, wanted, rate=rate, dry_run=dry_run):
         count += 1
         click.echo(_text_line(letter))
     click.echo(f"{count} requests {'would be sent' if dry_run else 'sent'} again", err=True)

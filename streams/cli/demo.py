@@ -18,7 +18,7 @@ from pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from streams.demo.session import DemoSession, Question
-    from streams.settings import Settings
+    from streams.settings.model import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def _questions(wanted: _Demo) -> Sequence[Question]:
 
 async def _show(wanted: _Demo, session: DemoSession, questions: Sequence[Question]) -> None:
     from streams.cli.evidence import print_result
-    from streams.results import encode
+    from streams.wire.results import encode
 
     results = await session.ask(questions)
     if wanted.as_json:

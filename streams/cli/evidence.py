@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streams.results import LookupResult, Rejection
+from streams.wire.results import LookupResult, Rejection
 
 SNIPPET_CHARS = 160
 

@@ -20,11 +20,11 @@ def index(config_file: Path | None, path: Path, *, as_json: bool) -> None:
     PATH is a folder of Markdown, or a JSON Lines file of chunks. Indexing the same again changes nothing; a
     document that became shorter leaves no stale chunks.
     """
-    from streams import configuration
-    from streams.bootstrap import index_path
     from streams.cli.progress import progress_bar
+    from streams.settings import loading
+    from streams.worker.bootstrap import index_path
 
-    settings = configuration.load(config_file)
+    settings = loading.load(config_file)
     with progress_bar("chunks") as progress:
         report = asyncio.run(index_path(settings, path, progress))
     if as_json:

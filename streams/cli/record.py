@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from streams.recordings.capture import Capture
-    from streams.settings import KafkaSettings
-    from streams.topic_reader import Span
+    from streams.kafka.topic_reader import Span
+    from streams.replay.capture import Capture
+    from streams.settings.model import KafkaSettings
 
 
 class BoundType(click.ParamType):
@@ -70,14 +70,14 @@ def record(
     this starts; it never waits for more. No consumer group is joined. What was written before an interruption
     can be read.
     """
-    from streams import configuration
-    from streams.topic_reader import Span
+    from streams.kafka.topic_reader import Span
+    from streams.settings import loading
 
     if isinstance(first, datetime) and isinstance(last, datetime) and first > last:
         raise click.UsageError(f"--from = {first.isoformat()}: must not be after --to = {last.isoformat()}")
     if isinstance(first, int) and isinstance(last, int) and first > last:
         raise click.UsageError(f"--from = {first}: must not be greater than --to = {last}")
-    kafka = configuration.load(config_file).kafka
+    kafka = loading.load(config_file).kafka
     capture = asyncio.run(_record(kafka, Span(first=first, last=last), output, requests_alone=requests_alone))
     click.echo(f"{capture.recordings} recordings written to {output}", err=True)
     if capture.passed_over:
@@ -86,8 +86,8 @@ def record(
 
 async def _record(kafka: KafkaSettings, span: Span, output: Path, *, requests_alone: bool) -> Capture:
     from streams.cli.progress import progress_bar
-    from streams.recordings.capture import Capture
     from streams.recordings.files import writing_recordings
+    from streams.replay.capture import Capture
 
     capture = Capture()
     with writing_recordings(output) as write, progress_bar("recording") as progress:

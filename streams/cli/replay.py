@@ -17,7 +17,7 @@ from pipeline.errors import ConfigurationError, LookupStageError
 if TYPE_CHECKING:
     from streams.recordings.files import NumberedRecording
     from streams.recordings.recording import RecordingUnreadable
-    from streams.settings import Settings
+    from streams.settings.model import Settings
 
 EXAMPLE = (
     "Example: lookup-stage replay lookups.jsonl.zst -o other.jsonl.zst --set rag.max-chunks-per-document=3"
@@ -125,13 +125,13 @@ def _note(error: RecordingUnreadable) -> None:
 
 
 def _frozen(wanted: Options, recordings: Iterator[NumberedRecording]) -> None:
-    from streams import configuration
-    from streams.recordings.changes import limit_change
     from streams.recordings.files import writing_recordings
-    from streams.recordings.frozen import replay_frozen
+    from streams.replay.changes import limit_change
+    from streams.replay.frozen import replay_frozen
+    from streams.settings import loading
 
-    given = configuration.assignments(wanted.assignments, groups=GROUPS)
-    change = limit_change(*configuration.load_limits(given)) if given else None
+    given = loading.assignments(wanted.assignments, groups=GROUPS)
+    change = limit_change(*loading.load_limits(given)) if given else None
     with writing_recordings(_output(wanted)) as write:
         replayed = replay_frozen(wanted.file, recordings, write, change)
     if replayed.differing:
@@ -144,18 +144,19 @@ def _frozen(wanted: Options, recordings: Iterator[NumberedRecording]) -> None:
 
 
 def _live(wanted: Options, recordings: Iterator[NumberedRecording]) -> None:
-    from streams import configuration, logs
+    from streams.observability import logs
+    from streams.settings import loading
 
-    given = configuration.assignments(wanted.assignments, groups=GROUPS)
-    settings = configuration.load(wanted.config_file, given)
+    given = loading.assignments(wanted.assignments, groups=GROUPS)
+    settings = loading.load(wanted.config_file, given)
     logs.configure(settings.stage)
     asyncio.run(_ask_again(wanted, settings, recordings))
 
 
 async def _ask_again(wanted: Options, settings: Settings, recordings: Iterator[NumberedRecording]) -> None:
-    from streams.bootstrap import running_live_replay
     from streams.recordings.files import writing_recordings
-    from streams.recordings.live import replay_live
+    from streams.replay.live import replay_live
+    from streams.worker.bootstrap import running_live_replay
 
     async with running_live_replay(settings) as replaying:
         with writing_recordings(_output(wanted)) as write:
@@ -169,10 +170,10 @@ async def _ask_again(wanted: Options, settings: Settings, recordings: Iterator[N
 
 
 async def _resend(wanted: Options, topic: str) -> None:
-    from streams import configuration
-    from streams.recordings.resending import check_topic, resend
+    from streams.replay.resending import check_topic, resend
+    from streams.settings import loading
 
-    kafka = configuration.load(wanted.config_file).kafka
+    kafka = loading.load(wanted.config_file).kafka
     if not wanted.force:
         check_topic(kafka, topic)
     with _recordings(wanted) as recordings:

@@ -24,10 +24,10 @@ def topics(
     config_file: Path | None, *, partitions: int, replication: int, dry_run: bool, as_json: bool
 ) -> int:
     """Creates missing topics, reports the others."""
-    from streams import configuration
-    from streams.topics import ensure_topics
+    from streams.kafka.topics import ensure_topics
+    from streams.settings import loading
 
-    settings = configuration.load(config_file)
+    settings = loading.load(config_file)
     states = asyncio.run(
         ensure_topics(settings, partitions=partitions, replication=replication, dry_run=dry_run)
     )

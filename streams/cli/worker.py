@@ -15,10 +15,12 @@ def worker(config_file: Path | None) -> None:
 
     SIGTERM or SIGINT lets it finish what is in work within stage.drain-timeout; a second one ends it at once.
     """
-    from streams import configuration, event_loops, logs
-    from streams.worker import run_worker
+    from streams.observability import logs
+    from streams.settings import loading
+    from streams.worker import event_loops
+    from streams.worker.run import run_worker
 
-    settings = configuration.load(config_file)
+    settings = loading.load(config_file)
     logs.configure(settings.stage)
     event_loops.use_fastest()
     asyncio.run(run_worker(settings))

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pipeline.outcome import conclude
 from streams.comparison.sides import Fate, Side, Texts, as_published, fates_of, items_of, texts_of
 from streams.recordings.recording import Recording, RecordingUnreadable
-from streams.results import LookupResult, of_members
+from streams.wire.results import LookupResult, of_members
 
 
 def result_digest(recording: Recording) -> str:

@@ -16,7 +16,7 @@ from streams.contract.schemas import (
     result_schema,
 )
 from streams.contract.wire_types import DEFINITIONS
-from streams.settings import KafkaSettings, RagSettings
+from streams.settings.model import KafkaSettings, RagSettings
 
 ASYNCAPI = "3.0.0"
 KAFKA_BINDING = "0.5.0"

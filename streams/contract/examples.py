@@ -7,8 +7,8 @@ from typing import Any
 
 from pipeline.model import PathHits, SearchHit
 from pipeline.outcome import PathAnswer, conclude
-from streams.results import LookupResult, encode
-from streams.settings import ProjectionSettings, RagSettings
+from streams.settings.model import ProjectionSettings, RagSettings
+from streams.wire.results import LookupResult, encode
 
 REQUEST: dict[str, Any] = {"request_id": "r-42", "query": "How do I roll back a deployment?"}
 

@@ -13,7 +13,7 @@ from streams.contract.schemas import (
     request_schema,
     result_schema,
 )
-from streams.settings import KafkaSettings, RagSettings
+from streams.settings.model import KafkaSettings, RagSettings
 
 
 def contract_files(kafka: KafkaSettings, rag: RagSettings) -> dict[str, dict[str, Any]]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
-from streams.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID
 from streams.contract.recording_line import RecordingLine
 from streams.contract.wire_types import DIALECT, Schema, descriptions, schema_of
-from streams.dead_letters import ErrorHeaders, error_header
 from streams.recordings.recording import VERSION, Recording
-from streams.requests import MAX_QUERIES, MAX_REQUEST_ID_CHARS, RFC3339_PATTERN, LookupRequest, whole
-from streams.results import COPIED_HEADERS, HEADER_REQUEST_ID, HEADER_STATUS, LookupResult, ResultStatus
-from streams.settings import RagSettings
+from streams.settings.model import RagSettings
+from streams.wire.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID
+from streams.wire.dead_letters import ErrorHeaders, error_header
+from streams.wire.requests import MAX_QUERIES, MAX_REQUEST_ID_CHARS, RFC3339_PATTERN, LookupRequest, whole
+from streams.wire.results import COPIED_HEADERS, HEADER_REQUEST_ID, HEADER_STATUS, LookupResult, ResultStatus
 
 LEFT_TO_THE_STAGE = (
     "request_id: required, unless the header ce_id stands in for it",

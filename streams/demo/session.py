@@ -18,13 +18,13 @@ import orjson
 import yaml
 
 from pipeline.errors import LookupStageError
-from streams import configuration
 from streams.client import LookupClient, connected_client
 from streams.indexing import IndexReport
 from streams.indexing.documents import read_documents
-from streams.results import LookupResult
-from streams.setting_sources import environment_name
-from streams.settings import Settings
+from streams.settings import loading
+from streams.settings.model import Settings
+from streams.settings.sources import environment_name
+from streams.wire.results import LookupResult
 
 Question: TypeAlias = tuple[str, ...]
 """One question, or several that are asked in one request."""
@@ -77,7 +77,7 @@ class DemoSession:
 
 def demo_settings(bootstrap_servers: str, folder: Path) -> Settings:
     """Points the settings at the demo's own broker and index; everything else stays as the user has it."""
-    return configuration.load(overrides=_overrides(bootstrap_servers, folder))
+    return loading.load(overrides=_overrides(bootstrap_servers, folder))
 
 
 def bundled_questions() -> list[Question]:

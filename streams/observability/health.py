@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from streams.observability.state import WorkerState
-from streams.settings import Settings
-from streams.stage import MOST_FAILURES_ALONE
+from streams.settings.model import Settings
+from streams.stage.stage import MOST_FAILURES_ALONE
 
 MOST_SECONDS_UNSEEN = 30.0
 """The event loop shows itself every second; one that does not for so long is stuck."""

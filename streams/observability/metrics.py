@@ -11,11 +11,11 @@ from prometheus_client.registry import Collector
 from pipeline.circuit import CircuitState
 from pipeline.errors import SearchError
 from pipeline.model import Ledger
-from streams.answering import Answer
+from streams.kafka.records import ConsumedRecord
 from streams.observability import catalogue
 from streams.observability.state import WorkerState
 from streams.observability.tallies import Distribution, Tally, gauge, histogram
-from streams.records import ConsumedRecord
+from streams.stage.answering import Answer
 
 UNREADABLE = "unreadable"
 CIRCUIT_VALUES: dict[CircuitState, int] = {"closed": 0, "half_open": 1, "open": 2}

@@ -8,10 +8,10 @@ from collections.abc import Callable, Hashable, Mapping
 
 import structlog
 
-from streams.in_flight import Partition
 from streams.observability.positions import NOT_STARTED, Membership, Position
 from streams.observability.state import PartitionState, WorkerState
-from streams.stage import LookupStage
+from streams.stage.in_flight import Partition
+from streams.stage.stage import LookupStage
 
 log = structlog.get_logger(__name__)
 

@@ -13,16 +13,16 @@ import structlog
 
 from pipeline.errors import ConfigurationError
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
-from streams.answering import Answer
+from streams.kafka.publishing import RecordPublisher
+from streams.kafka.records import ConsumedRecord
 from streams.observability.health import Judge, longest_stall, why_not_live, why_not_ready
 from streams.observability.metrics import WorkerMetrics, registry_of
 from streams.observability.monitor import Monitor
 from streams.observability.search import measured
 from streams.observability.server import serving
-from streams.publishing import RecordPublisher
-from streams.records import ConsumedRecord
-from streams.settings import Settings
-from streams.stage import Around, StageHooks
+from streams.settings.model import Settings
+from streams.stage.answering import Answer
+from streams.stage.stage import Around, StageHooks
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import faust
 
-from streams.in_flight import Partition
+from streams.stage.in_flight import Partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

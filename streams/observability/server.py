@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from pipeline.errors import ConfigurationError
-from streams.settings import MetricsSettings
+from streams.settings.model import MetricsSettings
 
 log = structlog.get_logger(__name__)
 

@@ -19,10 +19,10 @@ from pipeline.adapters.around import AroundEmbedder, AroundSearch
 from pipeline.errors import SearchError
 from pipeline.model import SearchHit, SearchQuery, Vector
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
-from streams.answering import Answer
-from streams.publishing import RecordPublisher
-from streams.records import ConsumedRecord, Headers, ProducedRecord
-from streams.results import HEADER_REQUEST_ID
+from streams.kafka.publishing import RecordPublisher
+from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
+from streams.stage.answering import Answer
+from streams.wire.results import HEADER_REQUEST_ID
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.45.0"
 CONTEXT_HEADERS = ("traceparent", "tracestate")

@@ -18,8 +18,8 @@ from pipeline.errors import LookupStageError
 from pipeline.model import Budget, Limits, PathHits, Problem, SearchHit
 from pipeline.outcome import PathAnswer
 from pipeline.values import value
+from streams.kafka.records import Headers
 from streams.recordings.exact_json import Written, exact_line, is_plain, plain_line
-from streams.records import Headers
 
 VERSION = 1
 

@@ -9,8 +9,8 @@ import pytest
 from pipeline.adapters.in_memory import Row
 from pipeline.errors import ConfigurationError
 from pipeline.ports import KnowledgeSearchPort
-from streams.bootstrap import running_search
-from streams.settings import MilvusSettings, SearchSettings, Settings
+from streams.settings.model import MilvusSettings, SearchSettings, Settings
+from streams.worker.bootstrap import running_search
 from tests.contracts.search_port import ConditionContract, SearchPortContract, known_rows
 
 

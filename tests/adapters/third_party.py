@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pipeline.errors import SearchRejected
 from pipeline.model import Condition, SearchHit, SearchQuery
-from streams.settings import Settings
+from streams.settings.model import Settings
 from tests.contracts.search_port import known_rows
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.adapters.milvus_client import MilvusClient
-from streams.bootstrap import index_path
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.worker.bootstrap import index_path
 from tests.integration.corpus import write_chunks
 
 NAME = "benchmarks"

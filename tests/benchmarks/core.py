@@ -12,7 +12,7 @@ import orjson
 from pipeline.model import Budget, Limits, PathHits
 from pipeline.outcome import PathAnswer, conclude
 from streams.recordings.recording import hits_of
-from streams.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode
 from tests.benchmarks.figures import Figure, rate
 from tests.benchmarks.hits import made_hits
 

@@ -12,8 +12,8 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.adapters.coalescing import coalescing
-from streams.bootstrap import running_embedder, running_search
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.worker.bootstrap import running_embedder, running_search
 from tests.benchmarks.drains import running
 from tests.benchmarks.figures import Figure, rate
 from tests.benchmarks.peers.job import Job

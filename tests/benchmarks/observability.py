@@ -17,14 +17,14 @@ from opentelemetry.trace import Tracer
 
 from pipeline.lookup import LookupPipeline
 from pipeline.model import SearchHit, SearchQuery
-from streams import configuration
-from streams.answering import Answerer
+from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.observability.monitor import Monitor
 from streams.observability.observer import Observer
-from streams.records import ConsumedRecord, ProducedRecord
-from streams.request_rules import RequestRules
-from streams.settings import Settings
-from streams.stage import NO_HOOKS, LookupStage, StagePolicy
+from streams.settings import loading
+from streams.settings.model import Settings
+from streams.stage.answering import Answerer
+from streams.stage.stage import NO_HOOKS, LookupStage, StagePolicy
+from streams.wire.request_rules import RequestRules
 from tests.builders import budget, limits
 
 REQUESTS, ROUNDS = 2_000, 15
@@ -112,7 +112,7 @@ async def seconds_a_request(stage: LookupStage) -> float:
 
 async def measure() -> None:
     """Prints the least of each variant, and what it adds to the first."""
-    settings = configuration.load()
+    settings = loading.load()
     variants: dict[str, Callable[[], LookupStage]] = {
         "nothing observes": lambda: plain(settings),
         "metrics and logs": lambda: observed(settings),

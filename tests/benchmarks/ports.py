@@ -8,7 +8,7 @@ from functools import cache
 
 from pipeline.model import SearchHit, SearchQuery
 from streams.recordings import recording
-from streams.settings import Settings
+from streams.settings.model import Settings
 from tests.benchmarks.hits import made_hits
 
 SLOW_S = 0.02

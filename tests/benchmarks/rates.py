@@ -12,8 +12,8 @@ from functools import partial
 import orjson
 
 from pipeline.adapters.milvus_client import AsyncMilvusClient
-from streams.bootstrap import milvus_collection, running_embedder, running_search
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.worker.bootstrap import milvus_collection, running_embedder, running_search
 from tests.benchmarks.drains import WORKER, Drain, drain, fill
 from tests.benchmarks.figures import Figure, interleaved, rate, ratio
 from tests.support.topics import delete_topics, read_all

@@ -12,11 +12,11 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from streams import configuration
 from streams.cli.topics import topics as topics_command
-from streams.setting_sources import environment_name, setting_keys
-from streams.settings import KafkaSettings, MetricsSettings, Settings
-from streams.worker import STOP_TIMEOUT_S
+from streams.settings import loading
+from streams.settings.model import KafkaSettings, MetricsSettings, Settings
+from streams.settings.sources import environment_name, setting_keys
+from streams.worker.run import STOP_TIMEOUT_S
 from tests.deploy.test_image import FINAL
 from tests.support.helm import CHART, render, run_helm
 from tests.support.prometheus import ALERTS, DASHBOARD
@@ -83,7 +83,7 @@ def test_the_settings_file_loads(
     for name in ("test-lookup-stage", "test-lookup-stage-topics"):
         file = tmp_path / "lookup-stage.yaml"
         file.write_text(plain[f"ConfigMap/{name}"]["data"]["lookup-stage.yaml"])
-        assert configuration.load(file).milvus.uri == VALUES["config"]["milvus"]["uri"]
+        assert loading.load(file).milvus.uri == VALUES["config"]["milvus"]["uri"]
 
 
 def test_every_variable_is_a_settings(everything: Mapping[str, dict[str, Any]]) -> None:

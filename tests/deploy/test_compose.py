@@ -13,9 +13,9 @@ import yaml
 from check_jsonschema.builtin_schemas import get_builtin_schema
 from jsonschema_rs import Draft202012Validator
 
-from streams.setting_sources import environment_name, setting_keys
-from streams.settings import Settings
-from streams.worker import STOP_TIMEOUT_S
+from streams.settings.model import Settings
+from streams.settings.sources import environment_name, setting_keys
+from streams.worker.run import STOP_TIMEOUT_S
 from tests.support.fixtures import require_tool, skip_unless_required
 from tests.support.kafka_server import KAFKA_VERSION, KafkaServer, KafkaUnavailable
 from tests.support.ports import free_port

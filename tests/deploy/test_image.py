@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from streams.settings import MetricsSettings
+from streams.settings.model import MetricsSettings
 from tests.faults.waiting import until
 from tests.support.cache import cached_directory
 from tests.support.fixtures import require_tool, skip_unless_required

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.agents import BUFFERED_EVENTS
+from streams.worker.agents import BUFFERED_EVENTS
 from tests.deploy.monitored import monitored
 from tests.support.fixtures import require_tool
 from tests.support.panels import View, draw

@@ -13,7 +13,7 @@ from aiokafka.producer.transaction_manager import TransactionManager
 
 from pipeline.errors import SearchUnavailable
 from pipeline.model import SearchHit, SearchQuery
-from streams.settings import Settings
+from streams.settings.model import Settings
 from tests.integration.search_ports import InstantSearch
 
 SWITCH = "SEARCH_IS_DOWN_WHILE"

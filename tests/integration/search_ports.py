@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.model import SearchHit, SearchQuery
-from streams.settings import Settings
+from streams.settings.model import Settings
 
 
 class InstantSearch:

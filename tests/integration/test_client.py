@@ -9,8 +9,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from streams.client import LookupClient, connected_client
-from streams.results import LookupResult, encode
-from streams.settings import KafkaSettings, TopicSettings
+from streams.settings.model import KafkaSettings, TopicSettings
+from streams.wire.results import LookupResult, encode
 from tests.support.worker import StageTopics
 
 pytestmark = pytest.mark.kafka

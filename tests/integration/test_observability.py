@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from streams.kafka.topics import dead_letters_too_small
 from streams.observability.catalogue import METRICS
-from streams.settings import KafkaSettings, TopicSettings
-from streams.topics import dead_letters_too_small
+from streams.settings.model import KafkaSettings, TopicSettings
 from tests.support.fixtures import require_tool
 from tests.support.probing import WorkerPort
 from tests.support.spans import SpanCollector

@@ -232,7 +232,7 @@ def test_interrupted_recording_can_be_read(stage: StageTopics, tmp_path: Path) -
     file = tmp_path / "lookups.jsonl.zst"
     program = (
         "import os, signal, sys\n"
-        "from streams.recordings import capture\n"
+        "from streams.replay import capture\n"
         "line_of, seen = capture._recording_line, []\n"
         "def interrupting(record):\n"
         "    seen.append(record)\n"

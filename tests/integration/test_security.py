@@ -23,10 +23,10 @@ from cryptography.x509.oid import NameOID
 
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.embedders.openai_compatible import OpenAICompatibleEmbedder
-from streams import configuration
-from streams.bootstrap import milvus_collection
 from streams.cli import main
-from streams.settings import MASK
+from streams.settings import loading
+from streams.settings.model import MASK
+from streams.worker.bootstrap import milvus_collection
 from tests.support.certificates import CertificateAuthority
 from tests.support.fixtures import skip_unless_required
 from tests.support.kafka_security import KafkaSecurity, Mechanism
@@ -463,7 +463,7 @@ def test_objects_that_hold_secrets_do_not_show_them(monkeypatch: pytest.MonkeyPa
     """Neither `repr` nor `str` of settings, collection or embedder has a secret in it."""
     for name, value in (SECRETS | IN_ADDRESSES).items():
         monkeypatch.setenv(name, value)
-    settings = configuration.load()
+    settings = loading.load()
     objects = [settings, settings.kafka, settings.milvus, settings.embedding, milvus_collection(settings)]
     objects.append(MilvusCollection(uri=IN_ADDRESSES["MILVUS_URI"], token=SECRET, collection="any"))
     objects.append(

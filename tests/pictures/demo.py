@@ -11,7 +11,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from streams.cli.evidence import print_result
-from streams.results import decode
+from streams.wire.results import decode
 from tests.support.worker import run_command
 
 PICTURE = Path(__file__).parents[2] / "deploy" / "pictures" / "demo.svg"

@@ -14,7 +14,7 @@ from streams.contract.schemas import (
     result_headers_schema,
     result_schema,
 )
-from streams.records import Headers
+from streams.kafka.records import Headers
 
 
 def check_body(value: bytes | str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from streams.agents import MOST_EVENTS_A_TURN, events_at_hand
+from streams.worker.agents import MOST_EVENTS_A_TURN, events_at_hand
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUn
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Condition, SearchHit, SearchQuery
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
-from streams.answering import Answer, Answerer
-from streams.records import ConsumedRecord
-from streams.request_rules import RequestRules
-from streams.settings import TopicSettings
+from streams.kafka.records import ConsumedRecord
+from streams.settings.model import TopicSettings
+from streams.stage.answering import Answer, Answerer
+from streams.wire.request_rules import RequestRules
 from tests.builders import (
     FakeEmbedder,
     FakeSearch,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from streams.setting_sources import setting_keys
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.settings.sources import setting_keys
 
 SCHEMA = Path(__file__).parents[2] / "deploy" / "helm" / "lookup-stage" / "values.schema.json"
 NOT_IN_THE_CHART = ("metrics", "kafka.group-instance-id")

@@ -14,8 +14,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.client import ClientClosed, LookupClient
-from streams.results import LookupResult, encode
-from streams.settings import TopicSettings
+from streams.settings.model import TopicSettings
+from streams.wire.results import LookupResult, encode
 
 TOPICS = TopicSettings(requests="the.requests", results="the.results")
 FOREVER_S = 30.0

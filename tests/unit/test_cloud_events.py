@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.cloud_events import attribute
-from streams.decoding import DecodedRequest, RequestUnreadable, decode
-from streams.records import ConsumedRecord, Headers
-from streams.redrive import parse
-from streams.request_rules import RequestRules, check
-from streams.requests import LookupRequest, RequestInvalid
+from streams.kafka.records import ConsumedRecord, Headers
+from streams.replay.redrive import parse
+from streams.wire.cloud_events import attribute
+from streams.wire.decoding import DecodedRequest, RequestUnreadable, decode
+from streams.wire.request_rules import RequestRules, check
+from streams.wire.requests import LookupRequest, RequestInvalid
 from tests.builders import budget, consumed, limits
 
 EVENT: Headers = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.consumer import HeldBytes
+from streams.worker.consumer import HeldBytes
 
 
 class Message:

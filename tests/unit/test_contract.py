@@ -28,14 +28,14 @@ from streams.contract.schemas import (
     result_schema,
 )
 from streams.contract.wire_types import descriptions
-from streams.dead_letters import Failure, dead_letter_record
-from streams.decoding import decode
 from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording
 from streams.recordings.recording import encode as encode_recording
-from streams.request_rules import RequestRules, check
-from streams.requests import NOT_BLANK_PATTERN, FieldProblem, LookupRequest, RequestInvalid
-from streams.results import LookupResult, encode
-from streams.settings import KafkaSettings, RagSettings
+from streams.settings.model import KafkaSettings, RagSettings
+from streams.wire.dead_letters import Failure, dead_letter_record
+from streams.wire.decoding import decode
+from streams.wire.request_rules import RequestRules, check
+from streams.wire.requests import NOT_BLANK_PATTERN, FieldProblem, LookupRequest, RequestInvalid
+from streams.wire.results import LookupResult, encode
 from tests import strategies
 from tests.builders import answer, budget, consumed, failure, hit, limits
 from tests.support.contract import check_result, closed

@@ -19,9 +19,9 @@ from pipeline.circuit import CircuitBreaker
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Limits, SearchHit, SearchQuery
 from pipeline.ports import KnowledgeSearchPort
-from streams.answering import Answerer
-from streams.request_rules import RequestRules
-from streams.settings import TopicSettings
+from streams.settings.model import TopicSettings
+from streams.stage.answering import Answerer
+from streams.wire.request_rules import RequestRules
 from tests.benchmarks.core import result_of
 from tests.benchmarks.hits import made_hits
 from tests.benchmarks.ports import InstantSearch

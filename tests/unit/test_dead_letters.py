@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import SearchUnavailable
-from streams.dead_letters import (
+from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
+from streams.wire.dead_letters import (
     DeadLetterLimit,
     Failure,
     Stage,
@@ -15,7 +16,6 @@ from streams.dead_letters import (
     dead_letter_record,
     describe,
 )
-from streams.records import ConsumedRecord, Headers, ProducedRecord
 from tests.builders import consumed
 from tests.strategies import LONE_SURROGATE
 

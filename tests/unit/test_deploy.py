@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streams import configuration
-from streams.setting_sources import environment_name, setting_keys
-from streams.settings import Settings
+from streams.settings import loading
+from streams.settings.model import Settings
+from streams.settings.sources import environment_name, setting_keys
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -16,7 +16,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 def test_the_example_settings_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """The example file has settings only, and good ones."""
     monkeypatch.setenv("LOOKUP_CONFIG", "")
-    assert configuration.load(DEPLOY / "lookup-stage.example.yaml").milvus.collection == "knowledge"
+    assert loading.load(DEPLOY / "lookup-stage.example.yaml").milvus.collection == "knowledge"
 
 
 def test_the_example_environment_names_settings() -> None:

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from pipeline.errors import ConfigurationError
 from pipeline.model import Budget, Limits, SearchHit
 from pipeline.outcome import PathAnswer
-from streams.configuration import load_limits
-from streams.recordings.changes import limit_change
 from streams.recordings.files import NumberedRecording
-from streams.recordings.frozen import FrozenReplay, replay_frozen
-from streams.recordings.recorder import Recorder
 from streams.recordings.recording import RecordedIndex, Recording, RecordingUnreadable, decode, encode
+from streams.replay.changes import limit_change
+from streams.replay.frozen import FrozenReplay, replay_frozen
+from streams.settings.loading import load_limits
+from streams.stage.recorder import Recorder
 from tests import strategies
 from tests.builders import (
     FakeSearch,

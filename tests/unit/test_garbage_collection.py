@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.garbage_collection import NEW_OBJECTS, search_seldom
+from streams.worker.garbage_collection import NEW_OBJECTS, search_seldom
 
 
 @pytest.fixture(autouse=True)

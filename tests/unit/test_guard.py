@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline.guard import CitationCheck, CitedDocument, check_citations
 from pipeline.model import Evidence, Limits, Outcome, PathHits, SearchHit
 from pipeline.outcome import conclude
-from streams.results import LookupResult, decode, encode
+from streams.wire.results import LookupResult, decode, encode
 from tests import strategies
 from tests.builders import answer, budget, hit, limits
 

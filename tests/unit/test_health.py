@@ -11,12 +11,12 @@ import pytest
 import structlog
 
 from pipeline.circuit import CircuitState
-from streams import configuration
 from streams.observability.health import longest_stall, why_not_live, why_not_ready
 from streams.observability.monitor import Monitor
 from streams.observability.positions import NOT_STARTED, Membership, Position
 from streams.observability.state import WorkerState
-from streams.stage import LookupStage
+from streams.settings import loading
+from streams.stage.stage import LookupStage
 
 P, Q = ("lookup.requests", 0), ("lookup.requests", 1)
 LONGEST = 70.0
@@ -141,8 +141,8 @@ def test_worker_that_cannot_answer_is_live_and_not_ready(change: dict[str, Any],
 def test_longest_stall_is_what_the_deadlines_add_up_to(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searching, publishing and a margin; a worker that waits for its search may search 21 times."""
     monkeypatch.setenv("LOOKUP_CONFIG", "")
-    assert longest_stall(configuration.load()) == 10 + 30 + 30
-    waiting = configuration.load(overrides={"stage.when-search-is-down": "wait", "search.timeout": 2})
+    assert longest_stall(loading.load()) == 10 + 30 + 30
+    waiting = loading.load(overrides={"stage.when-search-is-down": "wait", "search.timeout": 2})
     assert longest_stall(waiting) == 21 * 2 + 30 + 30
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.in_flight import InFlight, Partition
+from streams.stage.in_flight import InFlight, Partition
 from tests.support.loops import nothing_goes_wrong_unseen, quiet
 
 A, B, C = (("lookup.requests", number) for number in range(3))

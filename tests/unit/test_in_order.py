@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from streams.recordings.in_order import in_order
+from streams.replay.in_order import in_order
 
 
 async def test_results_come_in_the_order_of_the_works() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import structlog
 
-from streams import configuration
-from streams.answering import Answer
+from streams.kafka.records import ProducedRecord
 from streams.observability.monitor import Monitor
 from streams.observability.observer import Observer
-from streams.records import ProducedRecord
+from streams.settings import loading
+from streams.stage.answering import Answer
 from tests.builders import consumed
 
 PRIVATE = "zanzibar"
@@ -23,7 +23,7 @@ WORK = """
 import asyncio, logging, warnings
 import structlog
 from pipeline.model import SearchHit
-from streams.log_context import work_is_about
+from streams.stage.log_context import work_is_about
 
 log = structlog.get_logger("streams.test")
 
@@ -57,8 +57,8 @@ def logged(program: str, *, form: str = "json", level: str = "info") -> str:
             "-W",
             "default",
             "-c",
-            "from streams import logs\n"
-            "from streams.settings import StageSettings\n"
+            "from streams.observability import logs\n"
+            "from streams.settings.model import StageSettings\n"
             f"logs.configure(StageSettings(log_format={form!r}, log_level={level!r}))\n" + program,
         ],
         check=True,
@@ -98,14 +98,14 @@ def test_lines_of_the_stage_its_libraries_and_python_have_one_form() -> None:
     """JSON with the same four fields, whoever logs."""
     program = (
         "import logging, warnings, structlog\n"
-        "structlog.get_logger('streams.worker').info('worker_ready', group='g')\n"
+        "structlog.get_logger('streams.worker.run').info('worker_ready', group='g')\n"
         "logging.getLogger('aiokafka.consumer').error('Heartbeat failed: %s', 'why')\n"
         "logging.getLogger('faust.app').warning('slow')\n"
         "warnings.warn('old', DeprecationWarning)\n"
     )
     seen = lines(program)
     assert [line["logger"] for line in seen] == [
-        "streams.worker",
+        "streams.worker.run",
         "aiokafka.consumer",
         "faust.app",
         "py.warnings",
@@ -168,7 +168,7 @@ def test_request_id_that_is_too_long_is_cut() -> None:
     """It is none, and a line is no place for megabytes."""
     program = (
         "import structlog\n"
-        "from streams.log_context import work_is_about\n"
+        "from streams.stage.log_context import work_is_about\n"
         "work_is_about(0, 1, 'x' * 1_000_000)\n"
         "structlog.get_logger('streams.test').info('i')\n"
     )
@@ -181,7 +181,7 @@ def test_content_of_requests_and_results_is_logged_only_where_asked_for(*, asked
     """It is off by default; where it is on, the whole of both stands in one line."""
     result = ProducedRecord(topic="t", key=None, value=b'{"evidence": []}', headers=())
     answer = Answer(result=result, dead_letter=None, request_id="r-1", status="ok")
-    settings = configuration.load(overrides={"stage.log-content": True} if asked_for else {})
+    settings = loading.load(overrides={"stage.log-content": True} if asked_for else {})
     with structlog.testing.capture_logs() as logs:
         hooks = Observer(settings, Monitor(), None).hooks()
         hooks.on_answered(consumed(b'{"query": "zanzibar\xff"}'), answer, 0.5)

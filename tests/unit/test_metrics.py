@@ -17,15 +17,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
 from pipeline.model import DropReason, ErrorCode, Ledger, LookupStatus, SearchHit, SearchQuery
 from pipeline.ports import SearchesManyAtOnce
-from streams.answering import Answer
-from streams.dead_letters import Failure
+from streams.kafka.records import ProducedRecord
 from streams.observability import catalogue
 from streams.observability.metrics import WorkerMetrics, registry_of
 from streams.observability.search import MeasuredSearch, measured
 from streams.observability.state import PartitionState, WorkerState
 from streams.observability.tallies import Distribution
-from streams.records import ProducedRecord
-from streams.results import ResultStatus
+from streams.stage.answering import Answer
+from streams.wire.dead_letters import Failure
+from streams.wire.results import ResultStatus
 from tests.builders import FakeSearch, Hanging, SearchReply, answering, consumed, hit, raising
 
 QUERY = SearchQuery(text="q", vector=None, limit=5)

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from pipeline.errors import ConfigurationError
 from streams.observability.server import Probe, serving
-from streams.settings import MetricsSettings
+from streams.settings.model import MetricsSettings
 from tests.support.ports import free_port
 from tests.support.probing import Response, WorkerPort
 

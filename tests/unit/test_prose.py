@@ -11,8 +11,8 @@ import click
 import pytest
 
 from streams.cli import cli
-from streams.setting_sources import setting_keys
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.settings.sources import setting_keys
 
 ROOT = Path(__file__).parents[2]
 TEXTS = (ROOT / "README.md", ROOT / "deploy" / "RUNBOOK.md")

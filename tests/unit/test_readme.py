@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from streams.observability.catalogue import METRICS
-from streams.requests import LookupRequest, RequestedBudget
-from streams.setting_sources import setting_keys
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.settings.sources import setting_keys
+from streams.wire.requests import LookupRequest, RequestedBudget
 from tests.support.contract import check_recording, check_result
 from tests.support.readme import README, blocks, text_of
 

@@ -13,11 +13,11 @@ from pipeline.adapters.in_memory import InMemorySearch
 from pipeline.errors import SearchUnavailable
 from pipeline.model import Limits
 from pipeline.ports import IndexDescription, KnowledgeSearchPort
-from streams.answering import Answer
-from streams.recordings.recorder import Recorder, is_sampled, recorded_index, requested
+from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.recordings.recording import RecordedIndex, Recording, decode
-from streams.records import ConsumedRecord, ProducedRecord
-from streams.settings import EmbeddingSettings, SearchSettings, Settings
+from streams.settings.model import EmbeddingSettings, SearchSettings, Settings
+from streams.stage.answering import Answer
+from streams.stage.recorder import Recorder, is_sampled, recorded_index, requested
 from tests.builders import (
     FakeSearch,
     SearchReply,

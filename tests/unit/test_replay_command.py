@@ -17,8 +17,8 @@ import pytest
 
 from streams.cli import main
 from streams.recordings.files import read_recordings, writing_recordings
-from streams.recordings.frozen import replay_frozen
 from streams.recordings.recording import Recording, encode
+from streams.replay.frozen import replay_frozen
 from tests.builders import answer, failure, hit, limits, recording
 from tests.support.worker import CommandOutput, run_command
 
@@ -261,7 +261,9 @@ def replay_live(
     """Gives a function that runs the command against a search that answers at once."""
     for name, value in NO_SEARCH.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("streams.logs.configure", lambda _stage: None)  # it is the whole process's
+    monkeypatch.setattr(
+        "streams.observability.logs.configure", lambda _stage: None
+    )  # it is the whole process's
     return replay_here
 
 

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.model import Budget, Condition, Limits, Lookup
-from streams.decoding import DecodedRequest, RequestUnreadable, decode
-from streams.request_rules import RequestRules, check
-from streams.requests import FieldProblem, LookupRequest, RequestInvalid, shown
+from streams.wire.decoding import DecodedRequest, RequestUnreadable, decode
+from streams.wire.request_rules import RequestRules, check
+from streams.wire.requests import FieldProblem, LookupRequest, RequestInvalid, shown
 from tests.builders import budget, limits
 
 Fields = dict[str, Any]

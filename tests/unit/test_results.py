@@ -23,9 +23,9 @@ from pipeline.model import (
     Problem,
 )
 from pipeline.outcome import PathAnswer, conclude
-from streams.records import ConsumedRecord, Headers, ProducedRecord
-from streams.requests import FieldProblem
-from streams.results import LookupResult, Rejection, ResultStatus, decode, encode, result_record
+from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
+from streams.wire.requests import FieldProblem
+from streams.wire.results import LookupResult, Rejection, ResultStatus, decode, encode, result_record
 from tests import strategies
 from tests.builders import answer, budget, failure, limits
 from tests.strategies import LONE_SURROGATE

@@ -13,9 +13,9 @@ from pydantic import SecretStr, ValidationError
 
 from pipeline.errors import ConfigurationError
 from pipeline.model import Limits
-from streams.configuration import effective, load, origin
-from streams.setting_sources import environment_name, setting_keys
-from streams.settings import MASK, Settings
+from streams.settings.loading import effective, load, origin
+from streams.settings.model import MASK, Settings
+from streams.settings.sources import environment_name, setting_keys
 from tests.builders import limits
 
 WriteFile: TypeAlias = Callable[[str], Path]

@@ -20,9 +20,9 @@ from pipeline.model import Evidence, HitReason, Limits, Outcome, PathHits, Searc
 from pipeline.outcome import conclude
 from pipeline.processor import process
 from pipeline.projector import project
-from streams.configuration import load
-from streams.setting_sources import CONFIG_FILE_VARIABLE, environment_name, setting_keys
-from streams.settings import Settings
+from streams.settings.loading import load
+from streams.settings.model import Settings
+from streams.settings.sources import CONFIG_FILE_VARIABLE, environment_name, setting_keys
 from tests.builders import (
     FakeSearch,
     answer,

@@ -15,15 +15,15 @@ from pipeline.circuit import CircuitBreaker
 from pipeline.errors import SearchTimeout, SearchUnavailable
 from pipeline.lookup import LookupPipeline
 from pipeline.model import SearchHit
-from streams.answering import Answerer
-from streams.dead_letters import TooManyDeadLetters
-from streams.publishing import Publisher, RecordTooLarge
-from streams.recordings.recorder import Recorder
+from streams.kafka.publishing import Publisher, RecordTooLarge
+from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.recordings.recording import RecordedIndex, decode
-from streams.records import ConsumedRecord, ProducedRecord
-from streams.request_rules import RequestRules
-from streams.settings import TopicSettings
-from streams.stage import LookupStage, StagePolicy
+from streams.settings.model import TopicSettings
+from streams.stage.answering import Answerer
+from streams.stage.recorder import Recorder
+from streams.stage.stage import LookupStage, StagePolicy
+from streams.wire.dead_letters import TooManyDeadLetters
+from streams.wire.request_rules import RequestRules
 from tests.builders import FakeSearch, Hanging, SearchReply, answering, budget, hit, limits, raising
 from tests.support.loops import nothing_goes_wrong_unseen, quiet
 

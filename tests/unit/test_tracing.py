@@ -21,16 +21,16 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from pipeline.errors import ConfigurationError, SearchUnavailable
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Vector
-from streams import configuration
-from streams.answering import Answerer
+from streams.kafka.publishing import RecordTooLarge
+from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
 from streams.observability.exporting import exporting
 from streams.observability.monitor import Monitor
 from streams.observability.observer import Observer, observing
-from streams.publishing import RecordTooLarge
-from streams.records import ConsumedRecord, Headers, ProducedRecord
-from streams.request_rules import RequestRules
-from streams.settings import Settings
-from streams.stage import LookupStage, StagePolicy
+from streams.settings import loading
+from streams.settings.model import Settings
+from streams.stage.answering import Answerer
+from streams.stage.stage import LookupStage, StagePolicy
+from streams.wire.request_rules import RequestRules
 from tests.builders import FakeEmbedder, FakeSearch, SearchReply, answering, budget, hit, limits, raising
 from tests.support.loops import quiet
 
@@ -151,7 +151,7 @@ class Traced:
 
 def new_settings(**overrides: Any) -> Settings:
     """Gives settings as they are by default."""
-    return configuration.load(overrides=overrides)
+    return loading.load(overrides=overrides)
 
 
 def ids(span: ReadableSpan) -> tuple[int, int]:
@@ -383,10 +383,11 @@ def test_nothing_is_imported_while_tracing_is_off() -> None:
     """Not by the worker, not by what it puts together."""
     program = (
         "import asyncio, sys\n"
-        "from streams import configuration, worker\n"
+        "from streams.settings import loading\n"
+        "from streams.worker import run\n"
         "from streams.observability.observer import observing\n"
         "async def main():\n"
-        "    with observing(configuration.load(overrides={'metrics.port': 0})) as observer:\n"
+        "    with observing(loading.load(overrides={'metrics.port': 0})) as observer:\n"
         "        assert observer.search(search := object()) is search\n"
         "        assert observer.embedder(embedder := object()) is embedder\n"
         "        assert observer.publisher(publisher := object()) is publisher\n"

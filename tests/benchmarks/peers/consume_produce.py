@@ -7,7 +7,7 @@ import asyncio
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from streams.settings import Settings
+from streams.settings.model import Settings
 
 BATCH = 1_000
 

@@ -12,9 +12,9 @@ import orjson
 from pipeline.model import Lookup, PathHits, SearchHit, SearchQuery, Vector
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
-from streams.bootstrap import running_embedder, running_search
-from streams.results import LookupResult, encode
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.wire.results import LookupResult, encode
+from streams.worker.bootstrap import running_embedder, running_search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from quixstreams import Application
 
 from pipeline.embedders.word_llama import load
 from pipeline.model import Lookup, SearchHit
-from streams.bootstrap import milvus_collection
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.worker.bootstrap import milvus_collection
 from tests.benchmarks.peers.job import answered, understood
 from tests.benchmarks.ports import hits_of
 

@@ -13,14 +13,14 @@ from pipeline.lookup import INTERNAL, LookupPipeline
 from pipeline.model import Ledger, Lookup, Outcome, Problem
 from pipeline.outcome import PathAnswer
 from pipeline.values import value
-from streams.dead_letters import Failure, Stage, dead_letter_record
-from streams.decoding import RequestUnreadable, decode
-from streams.log_context import work_is_about
-from streams.records import ConsumedRecord, ProducedRecord
-from streams.request_rules import RequestRules, check
-from streams.requests import LookupRequest, RequestInvalid
-from streams.results import LookupResult, rejected_result, result_of, result_record
-from streams.settings import TopicSettings
+from streams.kafka.records import ConsumedRecord, ProducedRecord
+from streams.settings.model import TopicSettings
+from streams.stage.log_context import work_is_about
+from streams.wire.dead_letters import Failure, Stage, dead_letter_record
+from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.request_rules import RequestRules, check
+from streams.wire.requests import LookupRequest, RequestInvalid
+from streams.wire.results import LookupResult, rejected_result, result_of, result_record
 
 log = structlog.get_logger(__name__)
 

@@ -11,13 +11,13 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import LookupStageError
-from streams.dead_letters import ERROR_HEADER_PREFIX
-from streams.decoding import RequestUnreadable, decode
-from streams.records import ConsumedRecord, Headers
-from streams.request_producer import request_producer
-from streams.requests import RequestInvalid
-from streams.settings import KafkaSettings
-from streams.topic_reader import read_topic
+from streams.kafka.records import ConsumedRecord, Headers
+from streams.kafka.request_producer import request_producer
+from streams.kafka.topic_reader import read_topic
+from streams.settings.model import KafkaSettings
+from streams.wire.dead_letters import ERROR_HEADER_PREFIX
+from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.requests import RequestInvalid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from aiokafka.helpers import create_ssl_context
 from aiokafka.protocol.metadata import MetadataRequest
 
 from pipeline.errors import ConfigurationError
-from streams.settings import KafkaSettings
+from streams.settings.model import KafkaSettings
 
 CONNECT_TIMEOUT_S = 10.0
 PROBE_TIMEOUT_S = 3.0

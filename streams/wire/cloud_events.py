@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streams.records import Headers
-from streams.requests import FieldProblem, shown
+from streams.kafka.records import Headers
+from streams.wire.requests import FieldProblem, shown
 
 HEADER_ID = "ce_id"
 """Stands in for `request_id`."""

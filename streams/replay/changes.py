@@ -12,12 +12,12 @@ import orjson
 from pipeline.errors import ConfigurationError
 from pipeline.limits import configured_widths
 from pipeline.model import Budget, Limits, Lookup, PathHits
-from streams.decoding import RequestUnreadable, decode
 from streams.recordings.recording import RecordedPath, Recording, RecordingUnreadable
-from streams.request_rules import RequestRules, check
-from streams.requests import RequestInvalid
-from streams.results import encode, rejected_result
-from streams.settings import ProjectionSettings, RagSettings
+from streams.settings.model import ProjectionSettings, RagSettings
+from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.request_rules import RequestRules, check
+from streams.wire.requests import RequestInvalid
+from streams.wire.results import encode, rejected_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

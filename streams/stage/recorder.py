@@ -12,11 +12,11 @@ import orjson
 import structlog
 
 from pipeline.ports import DescribesIndex, KnowledgeSearchPort
-from streams.answering import Answer
+from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording, encode
-from streams.records import ConsumedRecord, ProducedRecord
-from streams.results import HEADER_REQUEST_ID
-from streams.settings import Settings
+from streams.settings.model import Settings
+from streams.stage.answering import Answer
+from streams.wire.results import HEADER_REQUEST_ID
 
 log = structlog.get_logger(__name__)
 

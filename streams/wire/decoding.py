@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from pipeline.values import value
-from streams.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID, Attribute, attribute
-from streams.records import Headers
-from streams.requests import FieldProblem, RequestInvalid, shown
+from streams.kafka.records import Headers
+from streams.wire.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID, Attribute, attribute
+from streams.wire.requests import FieldProblem, RequestInvalid, shown
 
 MAX_DIGITS = 4_000
 

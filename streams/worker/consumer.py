@@ -12,7 +12,7 @@ from faust.transport.producer import ProducerBuffer
 from faust.types import TP, ConsumerMessage
 from mode import Service
 
-from streams.stage import LookupStage
+from streams.stage.stage import LookupStage
 
 MAX_HELD_BYTES = 128 * 1_024 * 1_024
 """Faust bounds its buffers by events, whose size is up to the agents; this bounds them by bytes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias
 
 from pipeline.errors import LookupStageError, SearchError
-from streams.records import ConsumedRecord, Headers, ProducedRecord
+from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
 
 Stage: TypeAlias = Literal["decode", "validate", "search", "publish"]
 

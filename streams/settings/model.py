@@ -25,7 +25,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from pipeline.limits import configured_widths
 from pipeline.model import Budget, Limits
-from streams.setting_sources import KeySource, environment_values, file_values, setting_keys
+from streams.settings.sources import KeySource, environment_values, file_values, setting_keys
 
 MASK = "**********"
 
@@ -289,7 +289,7 @@ class TracingSettings(Group):
 class Settings(BaseSettings):
     """Every setting of the stage. Frozen; secrets are masked in its repr.
 
-    `Settings()` reads the file that `LOOKUP_CONFIG` names and the environment; `streams.configuration.load`
+    `Settings()` reads the file that `LOOKUP_CONFIG` names and the environment; `streams.settings.loading.load`
     does so with errors that people can read.
     """
 

@@ -14,12 +14,12 @@ import structlog
 
 from pipeline.circuit import CircuitBreaker, CircuitState
 from pipeline.errors import SearchUnavailable
-from streams.answering import Answer, Answerer
-from streams.dead_letters import DeadLetterLimit
-from streams.in_flight import InFlight, Partition
-from streams.publishing import RecordPublisher, RecordTooLarge
-from streams.recordings.recorder import Recorder
-from streams.records import ConsumedRecord, ProducedRecord
+from streams.kafka.publishing import RecordPublisher, RecordTooLarge
+from streams.kafka.records import ConsumedRecord, ProducedRecord
+from streams.stage.answering import Answer, Answerer
+from streams.stage.in_flight import InFlight, Partition
+from streams.stage.recorder import Recorder
+from streams.wire.dead_letters import DeadLetterLimit
 
 log = structlog.get_logger(__name__)
 

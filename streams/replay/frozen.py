@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pipeline.outcome import conclude
-from streams.recordings.difference import Difference, first_difference
 from streams.recordings.files import NumberedRecording
 from streams.recordings.recording import Recording, RecordingUnreadable, encode
-from streams.results import encode as encode_result
-from streams.results import encode_members, result_of
+from streams.replay.difference import Difference, first_difference
+from streams.wire.results import encode as encode_result
+from streams.wire.results import encode_members, result_of
 
 Change: TypeAlias = Callable[[Recording], Recording]
 """Gives a recording other limits, and the hits that a search under them would have given."""

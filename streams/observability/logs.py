@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import structlog
 
-from streams.log_context import add_request
-from streams.settings import StageSettings
+from streams.settings.model import StageSettings
+from streams.stage.log_context import add_request
 
 OWN = ("streams", "pipeline")
 QUIET_LIBRARIES = ("aiokafka", "faust", "mode", "httpx", "asyncio")

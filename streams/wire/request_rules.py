@@ -12,14 +12,14 @@ from pydantic_core import ErrorDetails
 from pipeline.errors import LimitsExceeded
 from pipeline.limits import narrow_budget, override_limits
 from pipeline.model import Budget, Condition, Limits, Lookup, Scalar
-from streams.decoding import DecodedRequest
-from streams.requests import (
+from streams.settings.complaints import complaint
+from streams.wire.decoding import DecodedRequest
+from streams.wire.requests import (
     FieldProblem,
     LookupRequest,
     RequestInvalid,
     shown,
 )
-from streams.validation import complaint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pipeline.errors import LookupStageError
-from streams.answering import Answerer
-from streams.recordings.changes import request_value
+from streams.kafka.records import ConsumedRecord
 from streams.recordings.files import NumberedRecording
-from streams.recordings.in_order import in_order
-from streams.recordings.recorder import Recorder
 from streams.recordings.recording import Recording
-from streams.records import ConsumedRecord
+from streams.replay.changes import request_value
+from streams.replay.in_order import in_order
+from streams.stage.answering import Answerer
+from streams.stage.recorder import Recorder
 
 
 @dataclass(slots=True, kw_only=True)

@@ -21,17 +21,17 @@ from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.errors import ConfigurationError
 from pipeline.lookup import LookupPipeline
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
-from streams.answering import Answerer
-from streams.connection import client_arguments
 from streams.indexing import IndexReport, MilvusIndex, index_documents
+from streams.kafka.connection import client_arguments
+from streams.kafka.publishing import Publisher, key_as_bytes
+from streams.kafka.topics import max_record_bytes, worker_topics
 from streams.observability.observer import Observer
-from streams.publishing import Publisher, key_as_bytes
-from streams.recordings.live import LiveReplay
-from streams.recordings.recorder import Recorder, recorded_index
-from streams.request_rules import RequestRules
-from streams.settings import EmbeddingSettings, Settings, StageSettings
-from streams.stage import LookupStage, StagePolicy
-from streams.topics import max_record_bytes, worker_topics
+from streams.replay.live import LiveReplay
+from streams.settings.model import EmbeddingSettings, Settings, StageSettings
+from streams.stage.answering import Answerer
+from streams.stage.recorder import Recorder, recorded_index
+from streams.stage.stage import LookupStage, StagePolicy
+from streams.wire.request_rules import RequestRules
 
 log = structlog.get_logger(__name__)
 

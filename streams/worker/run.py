@@ -13,14 +13,14 @@ import faust
 import structlog
 
 from pipeline.errors import LookupStageError
-from streams.agents import attach_stage, create_app
-from streams.bootstrap import running_stage
-from streams.garbage_collection import search_seldom
+from streams.kafka.topics import dead_letters_too_small, require_topics, worker_topics
 from streams.observability.observer import Observer, observing
 from streams.observability.positions import membership
-from streams.settings import KafkaSettings, Settings
-from streams.stage import LookupStage
-from streams.topics import dead_letters_too_small, require_topics, worker_topics
+from streams.settings.model import KafkaSettings, Settings
+from streams.stage.stage import LookupStage
+from streams.worker.agents import attach_stage, create_app
+from streams.worker.bootstrap import running_stage
+from streams.worker.garbage_collection import search_seldom
 
 log = structlog.get_logger(__name__)
 

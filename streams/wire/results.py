@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 
 from pipeline.model import Dropped, Evidence, Ledger, Limits, Outcome, PathReport, Problem
 from pipeline.values import value
-from streams.records import ConsumedRecord, ProducedRecord
-from streams.requests import FieldProblem, RequestInvalid
+from streams.kafka.records import ConsumedRecord, ProducedRecord
+from streams.wire.requests import FieldProblem, RequestInvalid
 
 ResultStatus: TypeAlias = Literal["ok", "empty", "partial", "failed", "expired", "rejected"]
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import ConfigurationError, LookupStageError
-from streams.cloud_events import HEADER_EXPIRY_TIME
-from streams.recordings.changes import request_value
+from streams.kafka.records import Headers
+from streams.kafka.request_producer import request_producer
 from streams.recordings.files import NumberedRecording
-from streams.recordings.in_order import in_order
 from streams.recordings.recording import Recording
-from streams.records import Headers
-from streams.request_producer import request_producer
-from streams.settings import KafkaSettings
+from streams.replay.changes import request_value
+from streams.replay.in_order import in_order
+from streams.settings.model import KafkaSettings
+from streams.wire.cloud_events import HEADER_EXPIRY_TIME
 
 HEADER_REPLAY = "lookup-replay"
 """Marks a request that was sent before; its value is the request's id."""

@@ -11,10 +11,10 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import ConfigurationError
-from streams.connection import client_arguments
-from streams.records import ConsumedRecord, consumed_record
-from streams.settings import KafkaSettings
-from streams.topics import require_topics
+from streams.kafka.connection import client_arguments
+from streams.kafka.records import ConsumedRecord, consumed_record
+from streams.kafka.topics import require_topics
+from streams.settings.model import KafkaSettings
 
 POLL_MS = 1_000
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaProducer
 
-from streams.connection import client_arguments
-from streams.settings import KafkaSettings
-from streams.topics import max_record_bytes, require_topics
+from streams.kafka.connection import client_arguments
+from streams.kafka.topics import max_record_bytes, require_topics
+from streams.settings.model import KafkaSettings
 
 
 @asynccontextmanager

@@ -9,7 +9,9 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from pipeline.errors import ConfigurationError
-from streams.setting_sources import (
+from streams.settings.complaints import complaint
+from streams.settings.model import MASK, Group, ProjectionSettings, RagSettings, Settings, masked
+from streams.settings.sources import (
     config_file_name,
     environment_name,
     environment_values,
@@ -18,8 +20,6 @@ from streams.setting_sources import (
     reading,
     setting_keys,
 )
-from streams.settings import MASK, Group, ProjectionSettings, RagSettings, Settings, masked
-from streams.validation import complaint
 
 DEFAULT = "default"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streams.decoding import RequestUnreadable, decode
-from streams.recordings.recorder import requested
+from streams.kafka.records import ConsumedRecord
+from streams.kafka.topic_reader import Span, read_topic
 from streams.recordings.recording import RecordingUnreadable, encode
 from streams.recordings.recording import decode as decode_recording
-from streams.records import ConsumedRecord
-from streams.requests import RequestInvalid
-from streams.settings import KafkaSettings
-from streams.topic_reader import Span, read_topic
+from streams.settings.model import KafkaSettings
+from streams.stage.recorder import requested
+from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.requests import RequestInvalid
 
 
 @dataclass(slots=True, kw_only=True)

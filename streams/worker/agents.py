@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import faust
 
-from streams.connection import broker_credentials, broker_urls
-from streams.consumer import stage_transport
-from streams.records import ConsumedRecord, consumed_record
-from streams.settings import Settings
-from streams.stage import LookupStage
+from streams.kafka.connection import broker_credentials, broker_urls
+from streams.kafka.records import ConsumedRecord, consumed_record
+from streams.settings.model import Settings
+from streams.stage.stage import LookupStage
+from streams.worker.consumer import stage_transport
 
 COMMIT_INTERVAL_S = 1.0
 BUFFERED_EVENTS = 16_384

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from aiokafka import AIOKafkaProducer
 
 from pipeline.time_limits import TimeLimit
-from streams.records import ProducedRecord
+from streams.kafka.records import ProducedRecord
 
 RECORD_OVERHEAD_BYTES = 256
 """More than a batch and a record of its own add to key, value and headers."""

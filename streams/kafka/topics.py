@@ -11,8 +11,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 
 from pipeline.errors import ConfigurationError
-from streams.connection import admin_client
-from streams.settings import KafkaSettings, Settings
+from streams.kafka.connection import admin_client
+from streams.settings.model import KafkaSettings, Settings
 
 CREATE_TIMEOUT_S = 30.0
 MAX_MESSAGE_BYTES = "max.message.bytes"

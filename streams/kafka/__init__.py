@@ -1,0 +1,1 @@
+"""Kafka: connections, topics, reading and publishing records."""

@@ -1,0 +1,1 @@
+"""Recordings answered again: frozen, live, or sent to a topic."""

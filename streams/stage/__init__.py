@@ -1,0 +1,1 @@
+"""The stage: answers requests in flight and acknowledges them in order."""

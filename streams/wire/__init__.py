@@ -1,0 +1,1 @@
+"""What stands on the topics: requests and their rules, results, dead letters."""

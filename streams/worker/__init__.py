@@ -1,0 +1,1 @@
+"""The worker: everything wired together and run in Faust."""
