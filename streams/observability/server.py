@@ -1,6 +1,6 @@
-"""The port for those who run the worker: `/metrics`, `/livez`, `/readyz`.
+"""The worker's HTTP port for operators: `/metrics`, `/livez`, `/readyz`.
 
-It is served by threads, so that it answers also while the event loop is stuck.
+Threads serve it, so that it answers while the event loop is stuck.
 """
 
 from __future__ import annotations
@@ -9,18 +9,22 @@ import errno
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
+from socketserver import TCPServer
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler
 
 import structlog
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from pipeline.errors import ConfigurationError
 from streams.settings.model import MetricsSettings
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 log = structlog.get_logger(__name__)
 
@@ -29,14 +33,14 @@ CLIENT_TIMEOUT_S = 10.0
 POLL_INTERVAL_S = 0.1
 
 Probe = Callable[[], str | None]
-"""Says what is wrong, or `None`."""
+"""Return what is wrong, or `None`."""
 
 
 @contextmanager
 def serving(
     settings: MetricsSettings, registry: CollectorRegistry, probes: Mapping[str, Probe]
 ) -> Iterator[int | None]:
-    """Serves metrics and probes while the block runs, unless the settings turn that off.
+    """Serve metrics and probes while the block runs, unless `metrics.port` is 0.
 
     Args:
         settings: Where to listen.
@@ -44,36 +48,41 @@ def serving(
         probes: By path; each answers 200, or 503 with what is wrong.
 
     Yields:
-        The port, or `None` where it is off.
+        The port, or `None` if nothing is served.
 
     Raises:
-        ConfigurationError: One line saying why it cannot listen there.
+        ConfigurationError: The address cannot be listened on. One line.
     """
     if settings.port == 0:
         yield None
         return
-    server = _listening(settings, _handler(registry, probes))
+    server = _listening(settings)
+    server.set_app(_application(registry, probes))
     thread = threading.Thread(
         target=server.serve_forever, args=(POLL_INTERVAL_S,), name="metrics", daemon=True
     )
     thread.start()
     try:
-        yield server.server_address[1]
+        yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
 
 
-class _Server(ThreadingTCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
+class _Server(ThreadingWSGIServer):
     block_on_close = False
 
+    def server_bind(self) -> None:
+        """Bind without looking up the host's full name, for which a slow resolver would hold up the start."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's
-        """Logs an error in an answer; that the client has left is none."""
+        """Log an error outside the application; a client that left or sent nothing is not one."""
         error = sys.exception()
-        if not isinstance(error, ConnectionError):
+        if not isinstance(error, ConnectionError | TimeoutError):
             log.error("metrics_request_failed", exc_info=error)
 
 
@@ -81,10 +90,17 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-def _listening(settings: MetricsSettings, handler: type[BaseHTTPRequestHandler]) -> ThreadingTCPServer:
+class _QuietHandler(WSGIRequestHandler):
+    timeout = CLIENT_TIMEOUT_S
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's signature
+        """Log nothing: probes come every few seconds."""
+
+
+def _listening(settings: MetricsSettings) -> _Server:
     kind = _Server6 if ":" in settings.host else _Server
     try:
-        return kind((settings.host, settings.port), handler)
+        return kind((settings.host, settings.port), _QuietHandler)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             raise ConfigurationError(
@@ -96,31 +112,27 @@ def _listening(settings: MetricsSettings, handler: type[BaseHTTPRequestHandler])
         ) from error
 
 
-def _handler(registry: CollectorRegistry, probes: Mapping[str, Probe]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = CLIENT_TIMEOUT_S
+def _application(registry: CollectorRegistry, probes: Mapping[str, Probe]) -> WSGIApplication:
+    metrics: WSGIApplication = make_wsgi_app(registry)
+    known = ", ".join(["/metrics", *probes])
 
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        try:
             if path == "/metrics":
-                encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-                self._answer(HTTPStatus.OK, encode(registry), content_type)
-            elif path in probes:
-                wrong = probes[path]()
-                status = HTTPStatus.OK if wrong is None else HTTPStatus.SERVICE_UNAVAILABLE
-                self._answer(status, f"{wrong or 'ok'}\n".encode(), TEXT)
-            else:
-                known = ", ".join(["/metrics", *probes])
-                self._answer(HTTPStatus.NOT_FOUND, f"there are {known}\n".encode(), TEXT)
+                return metrics(environ, start_response)
+            status, body = (
+                _probed(probes[path]) if path in probes else (HTTPStatus.NOT_FOUND, f"there are {known}")
+            )
+        except Exception:
+            log.exception("metrics_request_failed")
+            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, "the probe failed; see the worker's log"
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", TEXT)])
+        return [f"{body}\n".encode()]
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's signature
-            """Logs nothing: probes come every few seconds."""
+    return application
 
-        def _answer(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
-    return Handler
+def _probed(probe: Probe) -> tuple[HTTPStatus, str]:
+    wrong = probe()
+    return (HTTPStatus.OK, "ok") if wrong is None else (HTTPStatus.SERVICE_UNAVAILABLE, wrong)

@@ -168,8 +168,22 @@ async def test_client_that_leaves_is_no_error(capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr().err == ""
 
 
+def test_client_that_sends_nothing_is_left(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a time limit, and without a word on standard error."""
+    monkeypatch.setattr("streams.observability.server._QuietHandler.timeout", 0.05)
+    port = WorkerPort()
+    with (
+        serving(settings(port.number), registry(), {}),
+        socket.create_connection(("127.0.0.1", port.number), timeout=60) as silent,
+    ):
+        assert silent.recv(1) == b""
+    assert capfd.readouterr().err == ""
+
+
 def test_probe_that_fails_is_logged() -> None:
-    """In the log's own form; the port goes on."""
+    """In the log's own form; the probe answers 500 and the port goes on."""
     port = WorkerPort()
 
     def broken() -> str:
@@ -179,6 +193,6 @@ def test_probe_that_fails_is_logged() -> None:
         structlog.testing.capture_logs() as logs,
         serving(settings(port.number), registry(), {"/livez": broken, "/readyz": well}),
     ):
-        assert port.get("/livez").status == 0
+        assert port.get("/livez").status == 500
         assert port.get("/readyz").status == 200
     assert [line["event"] for line in logs] == ["metrics_request_failed"]
