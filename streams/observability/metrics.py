@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
@@ -13,8 +20,8 @@ from pipeline.errors import SearchError
 from pipeline.model import Ledger
 from streams.kafka.records import ConsumedRecord
 from streams.observability import catalogue
+from streams.observability.catalogue import Metric
 from streams.observability.state import WorkerState
-from streams.observability.tallies import Distribution, Tally, gauge, histogram
 from streams.stage.answering import Answer
 
 UNREADABLE = "unreadable"
@@ -22,21 +29,24 @@ CIRCUIT_VALUES: dict[CircuitState, int] = {"closed": 0, "half_open": 1, "open": 
 
 
 class WorkerMetrics(Collector):
-    """Counts for one worker; the thread of the event loop counts, any thread may gather."""
+    """Counts for one worker. The event loop's thread counts; any thread may gather."""
 
     def __init__(self, state: Callable[[], WorkerState]) -> None:
-        """Takes what gives the worker's latest known state."""
+        """Start every series at 0.
+
+        Args:
+            state: Returns the worker's latest known state.
+        """
         self._state = state
-        self._requests = Tally(catalogue.REQUESTS)
-        self._retries = Tally(catalogue.RETRIES)
-        self._dead_letters = Tally(catalogue.DEAD_LETTERS)
-        self._dropped = Tally(catalogue.DROPPED)
-        self._processing = Distribution(catalogue.PROCESSING.buckets)
-        self._evidence = Distribution(catalogue.EVIDENCE.buckets)
-        self._batches = Distribution(catalogue.BATCH.buckets)
-        self._searches = {
-            outcome: Distribution(catalogue.SEARCH.buckets) for outcome in catalogue.SEARCH.values
-        }
+        self._requests = _LabelledCounter(catalogue.REQUESTS)
+        self._retries = _LabelledCounter(catalogue.RETRIES)
+        self._dead_letters = _LabelledCounter(catalogue.DEAD_LETTERS)
+        self._dropped = _LabelledCounter(catalogue.DROPPED)
+        self._processing = _histogram(catalogue.PROCESSING)
+        self._evidence = _histogram(catalogue.EVIDENCE)
+        self._batches = _histogram(catalogue.BATCH)
+        self._search = _histogram(catalogue.SEARCH)
+        self._searches = {outcome: self._search.labels(outcome) for outcome in catalogue.SEARCH.values}
         self._other_searches = self._searches["internal"]
 
     def answered(self, _record: ConsumedRecord, answer: Answer, seconds: float) -> None:
@@ -65,24 +75,24 @@ class WorkerMetrics(Collector):
         self._batches.observe(queries)
 
     def collect(self) -> Iterator[Family]:
-        """Gives every metric of the catalogue as it is now."""
+        """Yield every metric of the catalogue as it is now, in the catalogue's order."""
         state = self._state()
-        yield self._requests.family()
-        yield histogram(catalogue.PROCESSING, [((), self._processing)])
-        yield histogram(catalogue.SEARCH, [((outcome,), seen) for outcome, seen in self._searches.items()])
-        yield histogram(catalogue.BATCH, [((), self._batches)])
-        yield gauge(catalogue.IN_FLIGHT, [((), state.in_flight)])
-        yield self._retries.family()
-        yield self._dead_letters.family()
-        yield self._dropped.family()
-        yield histogram(catalogue.EVIDENCE, [((), self._evidence)])
+        yield from self._requests.collect()
+        yield from self._processing.collect()
+        yield from self._search.collect()
+        yield from self._batches.collect()
+        yield _gauge(catalogue.IN_FLIGHT, [((), state.in_flight)])
+        yield from self._retries.collect()
+        yield from self._dead_letters.collect()
+        yield from self._dropped.collect()
+        yield from self._evidence.collect()
         partitions = [((each.topic, str(each.partition)), each) for each in state.partitions]
-        yield gauge(catalogue.LAG, [(labels, each.lag) for labels, each in partitions])
-        yield gauge(catalogue.UNCOMMITTED, [(labels, each.uncommitted) for labels, each in partitions])
-        yield gauge(
+        yield _gauge(catalogue.LAG, [(labels, each.lag) for labels, each in partitions])
+        yield _gauge(catalogue.UNCOMMITTED, [(labels, each.uncommitted) for labels, each in partitions])
+        yield _gauge(
             catalogue.UNCOMMITTED_AGE, [(labels, each.uncommitted_age_s) for labels, each in partitions]
         )
-        yield gauge(
+        yield _gauge(
             catalogue.CIRCUIT,
             [((engine,), CIRCUIT_VALUES[circuit]) for engine, circuit in sorted(state.circuits.items())],
         )
@@ -102,8 +112,35 @@ class WorkerMetrics(Collector):
             add("over_budget", ledger.over_budget)
 
 
+class _LabelledCounter:
+    """A counter with one label, whose known values are looked up once: that costs more than counting."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._counter = Counter(metric.name, metric.meaning, metric.labels, registry=None)
+        self._known = {value: self._counter.labels(value) for value in metric.values}
+
+    def add(self, value: str, count: int = 1) -> None:
+        (self._known.get(value) or self._counter.labels(value)).inc(count)
+
+    def collect(self) -> Iterable[Family]:
+        return self._counter.collect()
+
+
+def _histogram(metric: Metric) -> Histogram:
+    return Histogram(metric.name, metric.meaning, metric.labels, buckets=metric.buckets, registry=None)
+
+
+def _gauge(metric: Metric, series: Iterable[tuple[tuple[str, ...], float]]) -> Family:
+    family = GaugeMetricFamily(metric.name, metric.meaning, labels=list(metric.labels))
+    for labels, value in series:
+        family.add_metric(list(labels), value)
+    return family
+
+
 def registry_of(metrics: WorkerMetrics) -> CollectorRegistry:
-    """Makes the registry of one worker: its metrics, and those of its process."""
+    """Return a registry of one worker's metrics and those of its process."""
+    # When a series began says only when the worker started.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     registry.register(metrics)
     ProcessCollector(registry=registry)

@@ -289,7 +289,7 @@ class TracingSettings(Group):
 class Settings(BaseSettings):
     """Every setting of the stage. Frozen; secrets are masked in its repr.
 
-    `Settings()` reads the file that `LOOKUP_CONFIG` names and the environment; `streams.settings.loading.load`
+    `Settings()` reads the file that `LOOKUP_CONFIG` names and the environment; `loading.load`
     does so with errors that people can read.
     """
 

@@ -8,10 +8,7 @@ from dataclasses import fields
 from typing import Any, cast, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.metrics import Histogram
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
@@ -22,7 +19,6 @@ from streams.observability import catalogue
 from streams.observability.metrics import WorkerMetrics, registry_of
 from streams.observability.search import MeasuredSearch, measured
 from streams.observability.state import PartitionState, WorkerState
-from streams.observability.tallies import Distribution
 from streams.stage.answering import Answer
 from streams.wire.dead_letters import Failure
 from streams.wire.results import ResultStatus
@@ -171,20 +167,6 @@ def test_state_of_the_worker_is_shown_as_it_was_last_seen() -> None:
     assert seen["lookup_oldest_uncommitted_age_seconds", partition] == 1.5
     assert seen["lookup_circuit_state", ("search",)] == 2
     assert seen["lookup_circuit_state", ("embedder",)] == 1
-
-
-@given(st.lists(st.floats(min_value=0, max_value=100)))
-def test_distribution_counts_as_prometheus_own_histogram_does(values: list[float]) -> None:
-    """Bounds are inclusive, buckets cumulative, and the last has no bound."""
-    own = Distribution(catalogue.SECONDS)
-    theirs = Histogram("h", "h", buckets=catalogue.SECONDS, registry=CollectorRegistry())
-    for value in values:
-        own.observe(value)
-        theirs.observe(value)
-    (family,) = theirs.collect()
-    counted = [(each.labels["le"], each.value) for each in family.samples if each.name == "h_bucket"]
-    assert [*own.buckets()] == counted
-    assert own.sum == next(each.value for each in family.samples if each.name == "h_sum")
 
 
 # The search
