@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import structlog
 
 from streams.settings.model import StageSettings
-from streams.stage.log_context import add_request
 
 OWN = ("streams", "pipeline")
 QUIET_LIBRARIES = ("aiokafka", "faust", "mode", "httpx", "asyncio")
@@ -24,7 +23,7 @@ def configure(stage: StageSettings) -> None:
     """
     as_json = stage.log_format == "json" or (stage.log_format == "auto" and not sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
-        add_request,
+        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

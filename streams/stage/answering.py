@@ -15,7 +15,7 @@ from pipeline.outcome import PathAnswer
 from pipeline.values import value
 from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.settings.model import TopicSettings
-from streams.stage.log_context import work_is_about
+from streams.stage.log_context import request_is, work_is_about
 from streams.wire.dead_letters import Failure, Stage, dead_letter_record
 from streams.wire.decoding import RequestUnreadable, decode
 from streams.wire.request_rules import RequestRules, check
@@ -94,7 +94,7 @@ class Answerer:
         except RequestInvalid as error:
             return self._rejected(record, error, "decode")
         request_id = decoded.request_id
-        work_is_about(record.partition, record.offset, request_id)
+        request_is(request_id)
         try:
             request, lookup = check(decoded, self._rules)
             del decoded  # a body of many megabytes must not wait for the search

@@ -23,7 +23,7 @@ WORK = """
 import asyncio, logging, warnings
 import structlog
 from pipeline.model import SearchHit
-from streams.stage.log_context import work_is_about
+from streams.stage.log_context import request_is, work_is_about
 
 log = structlog.get_logger("streams.test")
 
@@ -32,7 +32,7 @@ async def work_on(offset, request_id):
     if request_id is None:
         log.warning("unreadable")
         return
-    work_is_about(3, offset, request_id)
+    request_is(request_id)
     await asyncio.sleep(0)
     await asyncio.gather(search(), search())
     logging.getLogger("aiokafka.producer").warning("retrying %s", "a send")
@@ -164,12 +164,26 @@ def test_line_of_an_exception_has_places_and_no_messages() -> None:
     assert PRIVATE not in line["exception"]
 
 
+def test_next_record_in_the_same_task_has_no_request_id_yet() -> None:
+    """A replay answers many requests in one task."""
+    program = (
+        "import structlog\n"
+        "from streams.stage.log_context import request_is, work_is_about\n"
+        "work_is_about(0, 1)\n"
+        "request_is('a')\n"
+        "work_is_about(0, 2)\n"
+        "structlog.get_logger('streams.test').info('i')\n"
+    )
+    (line,) = lines(program)
+    assert (line["offset"], "request_id" in line) == (2, False)
+
+
 def test_request_id_that_is_too_long_is_cut() -> None:
     """It is none, and a line is no place for megabytes."""
     program = (
         "import structlog\n"
-        "from streams.stage.log_context import work_is_about\n"
-        "work_is_about(0, 1, 'x' * 1_000_000)\n"
+        "from streams.stage.log_context import request_is\n"
+        "request_is('x' * 1_000_000)\n"
         "structlog.get_logger('streams.test').info('i')\n"
     )
     (line,) = lines(program)
