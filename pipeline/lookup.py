@@ -11,14 +11,14 @@ from pipeline.model import Lookup, Outcome, PathHits, Problem, SearchHit, Search
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 from pipeline.time_limits import TimeLimit
-from pipeline.values import value
+from pipeline.values import statically_frozen
 
 T = TypeVar("T")
 
 INTERNAL = Problem(code="internal", message="the search failed in an unforeseen way")
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class Answered:
     """A lookup that has run.
 

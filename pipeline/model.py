@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pipeline.values import value
+from pipeline.values import statically_frozen
 
 Scalar: TypeAlias = str | int | float | bool
 """What a metadata field can be compared with. `True` is not `1`, and `"5"` is not `5`; `1` is `1.0`."""
@@ -41,7 +41,7 @@ class Condition:
     any_of: tuple[Scalar, ...]
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
     """What a search port is asked for: one path of a lookup's fan-out.
 
@@ -58,7 +58,7 @@ class SearchQuery:
     conditions: tuple[Condition, ...] = ()
 
 
-@value(frozen=True, slots=True)
+@statically_frozen(frozen=True, slots=True)
 class SearchHit:
     """One row as a search port returned it, before anything was read into it.
 
@@ -79,7 +79,7 @@ class SearchHit:
     metric: str | None = None
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class PathHits:
     """The hits of one query, best first.
 
@@ -92,7 +92,7 @@ class PathHits:
     hits: tuple[SearchHit, ...]
 
 
-@value(frozen=True)
+@statically_frozen(frozen=True)
 class HitReason:
     """Why a block is there: a query found it.
 
@@ -107,7 +107,7 @@ class HitReason:
     score: float
 
 
-@value(frozen=True, kw_only=True)
+@statically_frozen(frozen=True, kw_only=True)
 class Dropped:
     """A hit that is not in the evidence, and why.
 
@@ -126,7 +126,7 @@ class Dropped:
     merged_into: str | None = None
 
 
-@value(frozen=True)
+@statically_frozen(frozen=True)
 class Evidence:
     """A block of evidence: one chunk, whole after post-processing and within the budget after projection.
 
@@ -157,7 +157,7 @@ class Evidence:
     hit_reasons: tuple[HitReason, ...]
 
 
-@value(frozen=True, kw_only=True)
+@statically_frozen(frozen=True, kw_only=True)
 class Ledger:
     """What became of every hit.
 
@@ -182,7 +182,7 @@ class Ledger:
     projected: int = 0
 
 
-@value(frozen=True, kw_only=True)
+@statically_frozen(frozen=True, kw_only=True)
 class Limits:
     """The widths of a lookup, each at least 1.
 
@@ -215,7 +215,7 @@ class Budget:
     min_chars_per_item: int
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """A valid request with every default filled in.
 
@@ -236,7 +236,7 @@ class Lookup:
     explain: bool = False
 
 
-@value(frozen=True, kw_only=True)
+@statically_frozen(frozen=True, kw_only=True)
 class Problem:
     """Something that went wrong, in words that are the same each time it does.
 
@@ -249,7 +249,7 @@ class Problem:
     message: str
 
 
-@value(frozen=True, kw_only=True)
+@statically_frozen(frozen=True, kw_only=True)
 class PathReport:
     """How one query of the fan-out went.
 
@@ -266,7 +266,7 @@ class PathReport:
     error: Problem | None = None
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a lookup came to.
 

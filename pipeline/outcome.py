@@ -20,10 +20,10 @@ from pipeline.model import (
 )
 from pipeline.processor import Processed, process
 from pipeline.projector import Projected, project
-from pipeline.values import value
+from pipeline.values import statically_frozen
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class PathAnswer:
     """What the search said to one query.
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from pipeline.identity import DOC_ID, EVIDENCE_KEY, Candidate, drop, evidence_of, identify, reason_of
 from pipeline.model import Dropped, Evidence, Limits, PathHits
-from pipeline.values import value
+from pipeline.values import statically_frozen
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class Processed:
     """What post-processing came to: every hit is in one of these, once.
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.model import Budget, Dropped, DropReason, Evidence
-from pipeline.values import value
+from pipeline.values import statically_frozen
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class Projected:
     """What projection came to.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from pipeline.values import value
+from pipeline.values import statically_frozen
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Header names and values in the record's order; names may repeat."""
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class ConsumedRecord:
     """A record as it was read.
 
@@ -33,7 +33,7 @@ class ConsumedRecord:
     headers: Headers
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class ProducedRecord:
     """A record to be written.
 

@@ -17,7 +17,7 @@ import orjson
 from pipeline.errors import LookupStageError
 from pipeline.model import Budget, Limits, PathHits, Problem, SearchHit
 from pipeline.outcome import PathAnswer
-from pipeline.values import value
+from pipeline.values import statically_frozen
 from streams.kafka.records import Headers
 from streams.recordings.exact_json import Written, exact_line, is_plain, plain_line
 
@@ -31,7 +31,7 @@ class RecordingUnreadable(LookupStageError):
     """Something is not a recording, or not one that this version can read. One line."""
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class RecordedPath:
     """One query of the fan-out and what the search said to it.
 
@@ -44,7 +44,7 @@ class RecordedPath:
     answer: PathAnswer
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class Captured:
     """Where and when the request was read.
 
@@ -61,7 +61,7 @@ class Captured:
     timestamp_ms: int
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class RecordedIndex:
     """What was searched.
 
@@ -75,7 +75,7 @@ class RecordedIndex:
     fingerprint: str | None
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One lookup.
 

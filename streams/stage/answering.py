@@ -12,7 +12,7 @@ from pipeline.errors import SearchError
 from pipeline.lookup import INTERNAL, LookupPipeline
 from pipeline.model import Ledger, Lookup, Outcome, Problem
 from pipeline.outcome import PathAnswer
-from pipeline.values import value
+from pipeline.values import statically_frozen
 from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.settings.model import TopicSettings
 from streams.stage.log_context import request_is, work_is_about
@@ -25,7 +25,7 @@ from streams.wire.results import LookupResult, rejected_result, result_of, resul
 log = structlog.get_logger(__name__)
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What is published for one request.
 

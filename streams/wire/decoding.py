@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.values import value
+from pipeline.values import statically_frozen
 from streams.kafka.records import Headers
 from streams.wire.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID, Attribute, attribute
 from streams.wire.requests import FieldProblem, RequestInvalid, shown
@@ -26,7 +26,7 @@ class RequestUnreadable(Exception):
     """No request id can be read from a record: there is nobody to answer."""
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class DecodedRequest:
     """A record from which a request id could be read.
 

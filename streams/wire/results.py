@@ -11,7 +11,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from pipeline.model import Dropped, Evidence, Ledger, Limits, Outcome, PathReport, Problem
-from pipeline.values import value
+from pipeline.values import statically_frozen
 from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.wire.requests import FieldProblem, RequestInvalid
 
@@ -38,7 +38,7 @@ class Rejection:
     fields: tuple[FieldProblem, ...]
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@statically_frozen(frozen=True, slots=True, kw_only=True)
 class LookupResult:
     """The answer to a request: a pure function of request, hits and configuration.
 
