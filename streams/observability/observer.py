@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -26,60 +25,46 @@ from streams.stage.stage import Around, StageHooks
 
 log = structlog.get_logger(__name__)
 
-if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
-
 
 class Observer:
-    """The metrics and traces of one worker.
-
-    Without tracing, nothing stands around the parts that would be traced.
+    """The metrics of one worker, and its parts as they are: nothing stands around what would be traced.
 
     Attributes:
         metrics: Where it counts.
-        monitor: Looks at it every second.
+        monitor: Looks at the worker every second.
     """
 
-    def __init__(self, settings: Settings, monitor: Monitor, tracer: Tracer | None) -> None:
-        """Takes the worker's settings, what looks at it, and what makes spans, if they are wanted."""
+    def __init__(self, settings: Settings, monitor: Monitor) -> None:
+        """Observe a worker with these settings, through a monitor."""
         self._settings = settings
-        self._tracer = tracer
         self.monitor = monitor
         self.metrics = WorkerMetrics(lambda: monitor.state)
 
     def measured(self, search: KnowledgeSearchPort) -> KnowledgeSearchPort:
-        """Measures each call of a search engine."""
+        """Measure each call of a search engine."""
         return measured(search, self.metrics)
 
     def search(self, search: KnowledgeSearchPort) -> KnowledgeSearchPort:
-        """Traces the searches of requests, tries and all."""
-        if self._tracer is None:
-            return search
-        from streams.observability.tracing import TracedSearch
-
-        return TracedSearch(search, self._tracer, attributes=self._engine())
+        """Return the search of requests, retries included."""
+        return search
 
     def embedder(self, embedder: EmbeddingPort) -> EmbeddingPort:
-        """Traces the embedding of requests' queries."""
-        if self._tracer is None:
-            return embedder
-        from streams.observability.tracing import TracedEmbedder
-
-        return TracedEmbedder(embedder, self._tracer)
+        """Return the embedder of requests' queries."""
+        return embedder
 
     def publisher(self, publisher: RecordPublisher) -> RecordPublisher:
-        """Traces what is published, and lets results carry their traces on."""
-        if self._tracer is None:
-            return publisher
-        from streams.observability.tracing import TracedPublisher
+        """Return the publisher of results."""
+        return publisher
 
-        return TracedPublisher(publisher, self._tracer, results=self._settings.kafka.topics.results)
+    def around(self) -> Around | None:
+        """Return what stands around the work on a request, if anything does."""
+        return None
 
     def hooks(self) -> StageHooks:
-        """Counts the answers of requests, and traces the work on them."""
+        """Return the hooks that count answers and stand around the work on requests."""
         return StageHooks(
             on_answered=self._count_and_log if self._settings.stage.log_content else self.metrics.answered,
-            around=self._around(),
+            around=self.around(),
         )
 
     def _count_and_log(self, record: ConsumedRecord, answer: Answer, seconds: float) -> None:
@@ -91,24 +76,6 @@ class Observer:
             request=_text(record.value),
             result=None if answer.result is None else _text(answer.result.value),
         )
-
-    def _around(self) -> Around | None:
-        if self._tracer is None:
-            return None
-        from streams.observability.tracing import TracedProcessing
-
-        return TracedProcessing(self._tracer, group=self._settings.kafka.group_id)
-
-    def _engine(self) -> dict[str, str]:
-        port = self._settings.search.port
-        if port != "milvus-dense":
-            return {"db.system.name": port}
-        milvus = self._settings.milvus
-        return {
-            "db.system.name": "milvus",
-            "db.namespace": milvus.database,
-            "db.collection.name": milvus.collection,
-        }
 
 
 def _text(value: bytes | None) -> str | None:
@@ -127,29 +94,31 @@ def observing(settings: Settings) -> Iterator[Observer]:
         path: partial(_judge, why_not, monitor, longest_stall_s)
         for path, why_not in (("/livez", why_not_live), ("/readyz", why_not_ready))
     }
-    with _tracing(enabled=settings.tracing.enabled) as tracer:
-        observer = Observer(settings, monitor, tracer)
-        with serving(settings.metrics, registry_of(observer.metrics), probes):
-            looking = asyncio.create_task(monitor.run())
-            try:
-                yield observer
-            finally:
-                looking.cancel()
+    with (
+        _observer(settings, monitor) as observer,
+        serving(settings.metrics, registry_of(observer.metrics), probes),
+    ):
+        looking = asyncio.create_task(monitor.run())
+        try:
+            yield observer
+        finally:
+            looking.cancel()
 
 
 @contextmanager
-def _tracing(*, enabled: bool) -> Iterator[Tracer | None]:
-    if not enabled:
-        yield None
+def _observer(settings: Settings, monitor: Monitor) -> Iterator[Observer]:
+    if not settings.tracing.enabled:
+        yield Observer(settings, monitor)
         return
     try:
         from streams.observability.exporting import exporting
+        from streams.observability.tracing_observer import TracingObserver
     except ImportError as error:
         raise ConfigurationError(
             f"tracing.enabled = True: needs the extra `tracing`, lookup-stage[tracing]: {error}"
         ) from error
     with exporting() as tracer:
-        yield tracer
+        yield TracingObserver(settings, monitor, tracer)
 
 
 def _judge(why_not: Judge, monitor: Monitor, longest_stall_s: float) -> str | None:

@@ -20,6 +20,7 @@ from pipeline.model import SearchHit, SearchQuery
 from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.observability.monitor import Monitor
 from streams.observability.observer import Observer
+from streams.observability.tracing_observer import TracingObserver
 from streams.settings import loading
 from streams.settings.model import Settings
 from streams.stage.answering import Answerer
@@ -72,7 +73,8 @@ def plain(settings: Settings) -> LookupStage:
 
 def observed(settings: Settings, tracer: Tracer | None = None) -> LookupStage:
     """Gives a stage as the worker has it."""
-    observer = Observer(settings, Monitor(), tracer)
+    monitor = Monitor()
+    observer = Observer(settings, monitor) if tracer is None else TracingObserver(settings, monitor, tracer)
     pipeline = LookupPipeline(observer.search(observer.measured(InstantSearch())), None)
     publisher = observer.publisher(InstantPublisher())
     return LookupStage(answerer(settings, pipeline), publisher, POLICY, hooks=observer.hooks())

@@ -197,7 +197,7 @@ def test_content_of_requests_and_results_is_logged_only_where_asked_for(*, asked
     answer = Answer(result=result, dead_letter=None, request_id="r-1", status="ok")
     settings = loading.load(overrides={"stage.log-content": True} if asked_for else {})
     with structlog.testing.capture_logs() as logs:
-        hooks = Observer(settings, Monitor(), None).hooks()
+        hooks = Observer(settings, Monitor()).hooks()
         hooks.on_answered(consumed(b'{"query": "zanzibar\xff"}'), answer, 0.5)
     expected = {
         "event": "request_answered",

@@ -25,7 +25,8 @@ from streams.kafka.publishing import RecordTooLarge
 from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
 from streams.observability.exporting import exporting
 from streams.observability.monitor import Monitor
-from streams.observability.observer import Observer, observing
+from streams.observability.observer import observing
+from streams.observability.tracing_observer import TracingObserver
 from streams.settings import loading
 from streams.settings.model import Settings
 from streams.stage.answering import Answerer
@@ -87,7 +88,7 @@ class Traced:
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         self._tracer = provider.get_tracer("test")
-        observer = Observer(new_settings(), Monitor(), self._tracer)
+        observer = TracingObserver(new_settings(), Monitor(), self._tracer)
         self.publisher = MemoryPublisher()
         self.stage = LookupStage(
             Answerer(
