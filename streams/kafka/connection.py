@@ -1,4 +1,4 @@
-"""How to reach the brokers: one place where settings become arguments of aiokafka and Faust."""
+"""How to reach the brokers: settings become arguments of aiokafka's clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import faust
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
@@ -50,28 +49,6 @@ def client_arguments(kafka: KafkaSettings) -> dict[str, Any]:
             "sasl_plain_password": _secret(kafka.sasl_password),
         }
     return arguments
-
-
-def broker_urls(kafka: KafkaSettings) -> list[str]:
-    """Gives the brokers as Faust names them."""
-    return [f"kafka://{server.strip()}" for server in kafka.bootstrap_servers.split(",")]
-
-
-def broker_credentials(kafka: KafkaSettings) -> faust.types.auth.CredentialsT | None:
-    """Gives what Faust needs to connect; `None` for plaintext.
-
-    Raises:
-        ConfigurationError: A certificate or key file cannot be used.
-    """
-    context = _ssl_context(kafka) if _uses_tls(kafka) else None
-    if _uses_sasl(kafka):
-        return faust.SASLCredentials(
-            username=kafka.sasl_username,
-            password=_secret(kafka.sasl_password),
-            mechanism=kafka.sasl_mechanism,
-            ssl_context=context,
-        )
-    return None if context is None else faust.SSLCredentials(context)
 
 
 @asynccontextmanager

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import faust
 
-from streams.kafka.connection import broker_credentials, broker_urls
 from streams.kafka.records import ConsumedRecord, consumed_record
 from streams.settings.model import Settings
 from streams.stage.stage import LookupStage
+from streams.worker.brokers import broker_credentials, broker_urls
 from streams.worker.consumer import stage_transport
 
 COMMIT_INTERVAL_S = 1.0
