@@ -150,7 +150,7 @@ def test_line_of_an_exception_has_places_and_no_messages() -> None:
     program = (
         "import structlog\n"
         "log = structlog.get_logger('streams.test')\n"
-        # Spelt backwards, because from Python 3.13 on a traceback quotes the lines of a program given with -c.
+        # Spelt backwards: from Python 3.13 on a traceback quotes the lines of a program given with -c.
         f"private = '{PRIVATE[::-1]}'[::-1]\n"
         "try:\n"
         "    try:\n"
