@@ -14,6 +14,7 @@ release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
+highlight_language = "text"  # of blocks that name none
 
 html_theme = "furo"
 html_title = f"{project} {release}"
