@@ -1,6 +1,6 @@
 """What the pipeline needs from outside: a search and, unless requests bring vectors, an embedder.
 
-An adapter is anything with these methods; it inherits nothing. `tests/contracts` holds the suites that every
+An adapter is anything with these methods; it inherits nothing. `pipeline.testing` holds the suites that every
 adapter passes.
 """
 

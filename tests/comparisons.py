@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Limits, Vector
+from pipeline.testing.in_memory import InMemorySearch, Row
 from streams.comparison.comparing import Comparison, Options, compare_files
 from streams.comparison.differences import Difference, difference
 from streams.comparison.reading import side_of

@@ -15,13 +15,13 @@ import pytest
 from pymilvus import DataType, MilvusClient
 
 from pipeline.adapters.coalescing import coalescing
-from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.adapters.milvus_errors import quiet_client_logs
 from pipeline.errors import ConfigurationError, SearchRejected
 from pipeline.model import SearchHit, SearchQuery
-from tests.contracts.search_port import DIMENSION, TIMEOUT_S, SearchPortContract, asking, known_rows
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import DIMENSION, TIMEOUT_S, SearchPortContract, asking, known_rows
 
 Metadata: TypeAlias = Literal["json", "text", "dynamic", "declared"]
 """One JSON field; one field of JSON text; dynamic fields; or fields of the schema: docId and chunkIndex."""

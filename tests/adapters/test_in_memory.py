@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from pipeline.adapters.coalescing import coalescing
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.errors import ConfigurationError
 from pipeline.ports import KnowledgeSearchPort
-from tests.contracts.search_port import (
+from pipeline.testing.in_memory import InMemorySearch, Row
+from pipeline.testing.search_port import (
     TIMEOUT_S,
     ConditionContract,
     SearchPortContract,

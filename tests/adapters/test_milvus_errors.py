@@ -18,9 +18,9 @@ from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.adapters.milvus_errors import explain, is_classified, search_error
 from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.testing.search_port import TIMEOUT_S, asking
 from tests.adapters.fake_milvus import FakeMilvus, fake_milvus
 from tests.adapters.milvus import refusal
-from tests.contracts.search_port import TIMEOUT_S, asking
 
 UNREACHABLE = "the search engine cannot be reached"
 FAILED = "the search engine failed"

@@ -17,8 +17,8 @@ from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_filter import MetadataLayout, filter_expression, string_literal
 from pipeline.errors import SearchRejected
 from pipeline.model import Condition, Scalar
+from pipeline.testing.search_port import NASTY, field_is
 from tests.adapters.milvus import connected, unique_name
-from tests.contracts.search_port import NASTY, field_is
 
 # Whatever a filter language could trip over, more often than chance would have it.
 TEXTS = st.one_of(

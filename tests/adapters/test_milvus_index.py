@@ -17,9 +17,9 @@ from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.errors import ConfigurationError
 from pipeline.identity import EVIDENCE_KEY, identify
 from pipeline.model import Dropped, SearchHit
+from pipeline.testing.search_port import TIMEOUT_S, asking, field_is
 from streams.indexing import IndexReport, MilvusIndex, index_documents
 from tests.adapters.milvus import connected, searching, unique_name
-from tests.contracts.search_port import TIMEOUT_S, asking, field_is
 from tests.support.ports import free_port
 
 SECTIONS = [f'## Section {number}\n\nText {number}, with "quotes" and \\.\n' for number in range(5)]

@@ -10,20 +10,11 @@ from pathlib import Path
 import pytest
 from pymilvus import DataType, MilvusClient
 
-from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection, read_shape
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.errors import ConfigurationError, SearchRejected, SearchUnavailable
-from tests.adapters.milvus import (
-    DECLARED,
-    OverMilvus,
-    collection_of,
-    connected,
-    refusal,
-    searching,
-    unique_name,
-)
-from tests.contracts.search_port import (
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import (
     DIMENSION,
     TIMEOUT_S,
     ConditionContract,
@@ -32,6 +23,15 @@ from tests.contracts.search_port import (
     ids,
     known_rows,
     toward,
+)
+from tests.adapters.milvus import (
+    DECLARED,
+    OverMilvus,
+    collection_of,
+    connected,
+    refusal,
+    searching,
+    unique_name,
 )
 
 

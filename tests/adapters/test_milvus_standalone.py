@@ -13,8 +13,7 @@ import pytest
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
-from tests.adapters.milvus import OverMilvus, collection_of, refusal, searching, tilted_queries
-from tests.contracts.search_port import (
+from pipeline.testing.search_port import (
     TIMEOUT_S,
     ConditionContract,
     asking,
@@ -22,6 +21,7 @@ from tests.contracts.search_port import (
     ids,
     known_rows,
 )
+from tests.adapters.milvus import OverMilvus, collection_of, refusal, searching, tilted_queries
 from tests.support.certificates import CertificateAuthority
 from tests.support.milvus_server import MilvusServer
 from tests.support.ports import free_port

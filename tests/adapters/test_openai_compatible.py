@@ -23,7 +23,7 @@ from pipeline.errors import (
     SearchUnavailable,
 )
 from pipeline.ports import EmbeddingPort
-from tests.contracts.embedding_port import TEXTS, TIMEOUT_S, EmbeddingPortContract
+from pipeline.testing.embedding_port import TEXTS, TIMEOUT_S, EmbeddingPortContract
 from tests.support.ports import free_port
 from tests.support.processes import ServerProcess
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from pipeline.adapters.in_memory import Row
 from pipeline.errors import ConfigurationError
 from pipeline.ports import KnowledgeSearchPort
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import ConditionContract, SearchPortContract, known_rows
 from streams.settings.model import MilvusSettings, SearchSettings, Settings
 from streams.worker.bootstrap import running_search
-from tests.contracts.search_port import ConditionContract, SearchPortContract, known_rows
 
 
 class TestThirdPartySearch(SearchPortContract, ConditionContract):

@@ -16,7 +16,7 @@ from pipeline.adapters.coalescing import CoalescingEmbedder
 from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.errors import ConfigurationError, SearchTimeout
 from pipeline.ports import EmbeddingPort
-from tests.contracts.embedding_port import TEXTS, TIMEOUT_S, EmbeddingPortContract
+from pipeline.testing.embedding_port import TEXTS, TIMEOUT_S, EmbeddingPortContract
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from pipeline.errors import SearchRejected
 from pipeline.model import Condition, SearchHit, SearchQuery
+from pipeline.testing.search_port import known_rows
 from streams.settings.model import Settings
-from tests.contracts.search_port import known_rows
 
 
 class ShelfSearch:

@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeAlias
 
 import grpc
 
-from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_client import MilvusClient, exceptions
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_errors import quiet_client_logs
 from pipeline.model import Vector
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import DIMENSION
 from tests.adapters.milvus import collection_of
-from tests.contracts.search_port import DIMENSION
 from tests.faults.report import Report
 from tests.faults.trial import Setup, Trial, trial
 from tests.faults.waiting import eventually, until

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.model import SearchHit, SearchQuery
+from pipeline.testing.in_memory import InMemorySearch, Row
 from streams.settings.model import Settings
 
 

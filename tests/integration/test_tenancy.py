@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import toward
 from tests.adapters.milvus import collection_of
-from tests.contracts.search_port import toward
 from tests.support.worker import (
     StageTopics,
     WorkerProcess,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from selenium.webdriver.common.by import By
 
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Limits
+from pipeline.testing.in_memory import InMemorySearch, Row
 from streams.comparison.reports.page import html_page
 from streams.demo.session import RUNBOOKS, bundled_questions
 from streams.indexing.documents import read_documents

@@ -29,7 +29,7 @@ TOP_LEVEL = {
 
 
 def modules(*packages: str) -> dict[str, Path]:
-    """Gives every module of the packages: `pipeline/adapters/in_memory.py` and where it is."""
+    """Gives every module of the packages: `pipeline/testing/in_memory.py` and where it is."""
     found = {
         file.relative_to(ROOT).as_posix(): file
         for package in packages

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.adapters.in_memory import Row
 from pipeline.model import Vector
+from pipeline.testing.in_memory import Row
 from streams.comparison.findings import findings
 from tests.builders import limits
 from tests.comparisons import all_compared, answered, row

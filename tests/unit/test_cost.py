@@ -13,12 +13,12 @@ import orjson
 import pytest
 
 from pipeline.adapters.coalescing import CoalescingSearch
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.adapters.resilient import Resilience, ResilientSearch, RetryPolicy
 from pipeline.circuit import CircuitBreaker
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Limits, SearchHit, SearchQuery
 from pipeline.ports import KnowledgeSearchPort
+from pipeline.testing.in_memory import InMemorySearch, Row
 from streams.settings.model import TopicSettings
 from streams.stage.answering import Answerer
 from streams.wire.request_rules import RequestRules

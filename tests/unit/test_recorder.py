@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from pipeline.adapters.in_memory import InMemorySearch
 from pipeline.errors import SearchUnavailable
 from pipeline.model import Limits
 from pipeline.ports import IndexDescription, KnowledgeSearchPort
+from pipeline.testing.in_memory import InMemorySearch
 from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.recordings.recording import RecordedIndex, Recording, decode
 from streams.settings.model import EmbeddingSettings, SearchSettings, Settings

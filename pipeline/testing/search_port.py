@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipeline.adapters.in_memory import Row
 from pipeline.errors import SearchRejected
 from pipeline.identity import EVIDENCE_KEY, identify, metadata_object
 from pipeline.model import Condition, Dropped, Scalar, SearchHit, SearchQuery, Vector
 from pipeline.ports import KnowledgeSearchPort
+from pipeline.testing.in_memory import Row
 
 TIMEOUT_S = 20.0
 DIMENSION = 4
