@@ -17,7 +17,7 @@ from tests.builders import lookup, recording
 
 
 def written(file: Path, recordings: Iterable[Recording]) -> Path:
-    """Writes a file of recordings."""
+    """Write a file of recordings."""
     with writing_recordings(file) as write:
         for one in recordings:
             write(encode(one))
@@ -25,14 +25,14 @@ def written(file: Path, recordings: Iterable[Recording]) -> Path:
 
 
 def compared(base: Recording, candidate: Recording, *, depth: int = 10) -> Difference:
-    """Compares two recordings of a request."""
+    """Compare two recordings of a request."""
     return difference(side_of(base, explain=False), side_of(candidate, explain=True), depth=depth)
 
 
 def all_compared(
     folder: Path, base: Iterable[Recording], candidate: Iterable[Recording], options: Options | None = None
 ) -> Comparison:
-    """Compares two files of recordings."""
+    """Compare two files of recordings."""
     return compare_files(
         written(folder / "base.jsonl", base),
         written(folder / "candidate.jsonl.zst", candidate),
@@ -41,7 +41,7 @@ def all_compared(
 
 
 def row(doc_id: str, chunk_index: int, *vector: float, content: str | None = None) -> Row:
-    """Gives a chunk of an index."""
+    """Return a chunk of an index."""
     return Row(
         id=f"{doc_id}#chunk-{chunk_index}",
         content=content or f"What {doc_id} says in part {chunk_index}.",
@@ -53,7 +53,7 @@ def row(doc_id: str, chunk_index: int, *vector: float, content: str | None = Non
 async def answered(
     rows: Sequence[Row], questions: Sequence[Vector], *, widths: Limits | None = None
 ) -> list[Recording]:
-    """Records the answers to questions, `r-0` and so on, from an index held in memory."""
+    """Record the answers to questions, `r-0` and so on, from an index held in memory."""
     pipeline = LookupPipeline(InMemorySearch(rows), None)
     recordings = []
     for number, question in enumerate(questions):

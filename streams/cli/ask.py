@@ -38,7 +38,7 @@ def ask(
     as_json: bool,
     **fields: Any,
 ) -> int:
-    """Sends a request and shows its result.
+    """Send a request and show its result.
 
     Several questions are paths of one request.
 

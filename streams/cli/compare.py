@@ -61,7 +61,7 @@ EXAMPLE = (
 )
 @click.option("--keep-going", is_flag=True, help="Compare the lines before one that cannot be read.")
 def compare(base: Path, candidate: Path, **options: Any) -> int:
-    """Says what changed in the evidence between two files of recordings, and why.
+    """Return what changed in the evidence between two files of recordings, and why.
 
     BASE and CANDIDATE are what `record` or `replay` wrote; requests are joined by their id. Without
     --fail-under this exits 0 whatever it finds.

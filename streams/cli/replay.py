@@ -77,7 +77,7 @@ class Options:
 @click.option("--keep-going", is_flag=True, help="Replay the lines before one that cannot be read.")
 @click.pass_obj
 def replay(config_file: Path | None, /, **options: Any) -> None:
-    """Replays a file of recordings.
+    """Replay a file of recordings.
 
     Frozen replay puts recorded hits through the rules as they are now: no broker, no search. Without --set it
     exits 1 where a result is not byte for byte the recorded one. Live replay asks the configured search; it

@@ -83,7 +83,7 @@ class Listener:
 def compare_files(
     base: Path, candidate: Path, options: Options = Options(), listener: Listener = Listener()
 ) -> Comparison:
-    """Compares two files of recordings.
+    """Compare two files of recordings.
 
     What is compared of them is kept in a temporary folder, so that memory does not grow with their size.
 

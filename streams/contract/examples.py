@@ -39,7 +39,7 @@ _HITS = (
 
 
 def example_result() -> dict[str, Any]:
-    """Gives the result of `REQUEST` over an index of two chunks, under the default settings."""
+    """Return the result of `REQUEST` over an index of two chunks, under the default settings."""
     limits = RagSettings().limits
     answer = PathAnswer(query=0, hits=PathHits(query=0, hits=_HITS))
     outcome = conclude([answer], limits=limits, budget=ProjectionSettings().budget)

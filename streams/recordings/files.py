@@ -54,7 +54,7 @@ def read_recordings(
     progress: Report = lambda done, total: None,  # noqa: ARG005 - told, and does nothing
     keep_going: Callable[[RecordingUnreadable], None] | None = None,
 ) -> Iterator[NumberedRecording]:
-    """Reads a file of recordings, a line at a time.
+    """Read a file of recordings, a line at a time.
 
     Args:
         path: A file whose name ends in `.jsonl` or `.jsonl.zst`.
@@ -76,7 +76,7 @@ def read_recordings(
 
 @contextmanager
 def writing_recordings(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Opens a file for recordings; call with each line, without its end.
+    """Open a file for recordings; call with each line, without its end.
 
     However the block ends, what was written by then can be read.
 

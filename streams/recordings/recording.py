@@ -113,7 +113,7 @@ class Recording:
 
 
 def encode(recording: Recording, *, request: bytes | None = None, result: bytes | None = None) -> bytes:
-    """Gives a recording as one line of JSON, without the line's end.
+    """Return a recording as one line of JSON, without the line's end.
 
     Numbers that JSON does not know (NaN, infinite) and values that are no JSON become null: no rule takes
     them for anything. Integers of more than 64 bits and lone surrogates stay what they are; a line that has
@@ -148,7 +148,7 @@ def encode(recording: Recording, *, request: bytes | None = None, result: bytes 
 
 
 def decode(line: bytes) -> Recording:
-    """Reads a recording.
+    """Read a recording.
 
     Raises:
         RecordingUnreadable: It is none, or of another version.
@@ -196,7 +196,7 @@ def _recording(members: Mapping[str, Any]) -> Recording:
 
 
 def hits_of(rows: Iterable[Mapping[str, Any]]) -> tuple[SearchHit, ...]:
-    """Reads hits from objects that have all fields of one; what else they have is ignored."""
+    """Read hits from objects that have all fields of one; what else they have is ignored."""
     return tuple(starmap(SearchHit, map(_HIT_VALUES, rows)))
 
 
@@ -240,7 +240,7 @@ def _members(line: bytes) -> Any:
 
 
 def _as_the_stage_reads(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Gives a request's integers over 64 bits as the floats that the stage takes them for."""
+    """Return a request's integers over 64 bits as the floats that the stage takes them for."""
     read: Mapping[str, Any] = orjson.loads(json.dumps(request))
     return read
 

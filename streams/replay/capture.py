@@ -38,7 +38,7 @@ class Capture:
         write: Callable[[bytes], None],
         progress: Callable[[int, int], None],
     ) -> None:
-        """Reads a part of a topic once; joins no group and commits nothing.
+        """Read a part of a topic once; join no group and commit nothing.
 
         Args:
             kafka: Brokers and topics.

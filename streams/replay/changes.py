@@ -35,7 +35,7 @@ class LimitChange:
     max_width: int
 
     def __call__(self, recording: Recording) -> Recording:
-        """Gives the recording as the stage would have made it.
+        """Return the recording as the stage would have made it.
 
         A request that asks for more than the new limits allow is rejected.
 
@@ -75,7 +75,7 @@ class LimitChange:
 
 
 def limit_change(rag: RagSettings, projection: ProjectionSettings) -> LimitChange:
-    """Makes a change of the values that are set; those that are not stay as they were recorded.
+    """Make a change of the values that are set; those that are not stay as they were recorded.
 
     Raises:
         ConfigurationError: A value decides what is searched, so that recorded hits cannot tell.
@@ -96,7 +96,7 @@ def limit_change(rag: RagSettings, projection: ProjectionSettings) -> LimitChang
 
 
 def request_value(recording: Recording) -> bytes:
-    """Gives the value of a request as its agent sent it, but for the spaces between its fields."""
+    """Return the value of a request as its agent sent it, but for the spaces between its fields."""
     if recording.raw is not None:
         return recording.raw
     try:
@@ -106,7 +106,7 @@ def request_value(recording: Recording) -> bytes:
 
 
 def _narrowed(recording: Recording, retrieve_k: int) -> tuple[RecordedPath, ...]:
-    """Leaves of each path the hits that a narrower search would have given: its best."""
+    """Leave of each path the hits that a narrower search would have given: its best."""
     recorded = retrieve_k if recording.limits is None else recording.limits.retrieve_k
     paths = recording.paths or ()
     if retrieve_k > recorded and any(len(path.answer.hits.hits) == recorded for path in paths):

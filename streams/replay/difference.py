@@ -31,7 +31,7 @@ class Difference:
 
 
 def first_difference(recorded: Any, replayed: Any, path: str = "") -> Difference | None:
-    """Finds the first field that differs, in the recorded order; `None` where the values are the same JSON.
+    """Find the first field that differs, in the recorded order; `None` where the values are the same JSON.
 
     Numbers that are equal but written otherwise differ, as do objects with their fields in another order.
     """

@@ -42,7 +42,7 @@ class FrozenReplay:
     first: str | None = None
 
     def replay(self, numbered: NumberedRecording) -> bytes:
-        """Replays a recording and gives its line with the result that its hits come to.
+        """Replay a recording and return its line with the result that its hits come to.
 
         A result that is not made of hits (`rejected`, `expired`, failed outside the search) stays what it is.
 
@@ -73,7 +73,7 @@ class FrozenReplay:
 def replay_frozen(
     file: Path, recordings: Iterable[NumberedRecording], write: Callable[[bytes], None], change: Change | None
 ) -> FrozenReplay:
-    """Replays recordings one after the other.
+    """Replay recordings one after the other.
 
     Args:
         file: Where the recordings come from, for errors.
@@ -92,7 +92,7 @@ def replay_frozen(
 
 
 def _line(recording: Recording) -> bytes:
-    """Writes a recording whose limits are others."""
+    """Write a recording whose limits are others."""
     result, old = _result(recording), recording.result
     if result is not None or old is None or recording.limits is None:
         return encode(recording, result=result)
@@ -100,7 +100,7 @@ def _line(recording: Recording) -> bytes:
 
 
 def _result(recording: Recording) -> bytes | None:
-    """Gives the JSON of the result that hits come to; `None` where the result is not made of hits."""
+    """Return the JSON of the result that hits come to; `None` where the result is not made of hits."""
     limits, budget = recording.limits, recording.budget
     if not recording.paths or limits is None or budget is None:
         return None
@@ -112,7 +112,7 @@ def _result(recording: Recording) -> bytes | None:
 
 
 def _difference(recording: Recording, result: bytes) -> Difference | None:
-    """Compares with the recorded result's own bytes, however another tool has spaced them since."""
+    """Compare with the recorded result's own bytes, however another tool has spaced them since."""
     recorded = {} if recording.result is None else recording.result
     if encode_members(recorded) == result:
         return None

@@ -33,7 +33,7 @@ _CREDENTIALS_IN_ADDRESS = re.compile(r"(?<=://)\S*(?=@)")
 
 
 def masked(value: object) -> object:
-    """Gives a value as it may be shown: secrets are masked, those that stand in an address too."""
+    """Return a value as it may be shown: secrets are masked, those that stand in an address too."""
     if isinstance(value, SecretStr):
         return MASK
     return _CREDENTIALS_IN_ADDRESS.sub(MASK, value) if isinstance(value, str) else value
@@ -314,7 +314,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Gives the sources, the first wins: arguments, environment, file."""
+        """Return the sources, the first wins: arguments, environment, file."""
         keys = setting_keys(cls)
         return (
             init_settings,

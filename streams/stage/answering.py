@@ -69,7 +69,7 @@ class Answerer:
         timeout_s: float,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Takes what every answer needs.
+        """Initialize with what every answer needs.
 
         Args:
             pipeline: Runs the lookups.
@@ -85,7 +85,7 @@ class Answerer:
         self._now = now
 
     async def answer(self, record: ConsumedRecord) -> Answer:
-        """Answers one request, whatever its bytes are and whatever goes wrong on the way."""
+        """Answer one request, whatever its bytes are and whatever goes wrong on the way."""
         work_is_about(record.partition, record.offset)
         try:
             decoded = decode(record.value, record.headers)
@@ -108,7 +108,7 @@ class Answerer:
             )
 
     def too_large(self, record: ConsumedRecord, answer: Answer, error: Exception) -> Answer:
-        """Answers instead of a result that is larger than the brokers take.
+        """Answer instead of a result that is larger than the brokers take.
 
         Args:
             record: The request.
@@ -178,7 +178,7 @@ def _result(request: LookupRequest, lookup: Lookup, outcome: Outcome) -> LookupR
 
 
 def _search_failure(errors: Sequence[Exception]) -> Failure:
-    """Tells of the first path's error, of the best chance that any path has, and of the most tries."""
+    """Tell of the first path's error, of the best chance that any path has, and of the most tries."""
     known = [error for error in errors if isinstance(error, SearchError)]
     return Failure(
         stage="search",

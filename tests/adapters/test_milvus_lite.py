@@ -37,7 +37,7 @@ from tests.adapters.milvus import (
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file of Milvus Lite, open for the whole module."""
+    """Return a file of Milvus Lite, open for the whole module."""
     return str(tmp_path_factory.mktemp("lite") / "rows.db")
 
 
@@ -192,7 +192,7 @@ class TestStart:
     @pytest.fixture(scope="class")
     @classmethod
     def collection(cls, uri: str) -> Iterator[MilvusCollection]:
-        """A collection that is as it must be."""
+        """Yield a collection that is as it must be."""
         with collection_of(uri, known_rows()) as collection:
             yield collection
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.milvus
 
 @pytest.fixture(scope="session")
 def uri(milvus_uri: str) -> str:
-    """The address of the server."""
+    """Return the address of the server."""
     return milvus_uri
 
 
@@ -136,7 +136,7 @@ class TestOutage:
     @pytest.fixture(scope="class")
     @classmethod
     def server(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
-        """A server that asks for a token."""
+        """Yield a server that asks for a token."""
         with MilvusServer(tmp_path_factory.mktemp("milvus"), authorization=True) as server:
             yield server
 
@@ -180,7 +180,7 @@ class TestTls:
     def server(
         cls, tmp_path_factory: pytest.TempPathFactory, authority: CertificateAuthority
     ) -> Iterator[MilvusServer]:
-        """The server."""
+        """Yield the server."""
         directory = tmp_path_factory.mktemp("milvus")
         with MilvusServer(directory, certificate=authority.issue()) as server:
             yield server

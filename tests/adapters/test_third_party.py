@@ -24,12 +24,12 @@ class TestThirdPartySearch(SearchPortContract, ConditionContract):
 
     @pytest.fixture
     def rows(self, ids: str) -> Sequence[Row]:
-        """The rows that are searched."""
+        """Return the rows that are searched."""
         return known_rows(integer_ids=ids == "integers")
 
     @pytest.fixture
     async def port(self, ids: str) -> AsyncIterator[KnowledgeSearchPort]:
-        """The started port."""
+        """Yield the started port."""
         settings = Settings(
             search=SearchSettings(port="tests.adapters.third_party:create"),
             milvus=MilvusSettings(collection=ids),

@@ -56,7 +56,7 @@ class Run:
 
 
 def recorded_lines(count: int, hits: int) -> Iterator[bytes]:
-    """Makes recordings of which no two are the same."""
+    """Make recordings of which no two are the same."""
     choose = random.Random(1)
     texts = [_text(choose) for _ in range(2_000)]
     for number in range(count):
@@ -66,7 +66,7 @@ def recorded_lines(count: int, hits: int) -> Iterator[bytes]:
 
 
 def measured(*command: str) -> Run:
-    """Runs a command and waits for its end."""
+    """Run a command and wait for its end."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -83,7 +83,7 @@ def measured(*command: str) -> Run:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--hits", type=int, default=20)

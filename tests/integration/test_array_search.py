@@ -21,12 +21,12 @@ class TestArraySearch(SearchPortContract, ConditionContract):
 
     @pytest.fixture
     def rows(self) -> Sequence[Row]:
-        """The rows that are searched."""
+        """Return the rows that are searched."""
         return known_rows()
 
     @pytest.fixture
     async def port(self, rows: Sequence[Row]) -> AsyncIterator[KnowledgeSearchPort]:
-        """The started port."""
+        """Yield the started port."""
         port = ArraySearch([chunk_of(row) for row in rows])
         await port.start()
         yield port

@@ -32,7 +32,7 @@ async def test_results_in_partitions_that_were_added_later_are_read(kafka: str) 
 
 
 async def _grow(kafka: str, topic: str) -> None:
-    """Gives a topic a second partition."""
+    """Return a topic a second partition."""
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
     await admin.create_partitions({topic: NewPartitions(2)})
@@ -40,7 +40,7 @@ async def _grow(kafka: str, topic: str) -> None:
 
 
 async def _until_known(client: LookupClient, topic: str) -> None:
-    """Has the client ask the brokers at once for what it would ask them within five minutes."""
+    """Have the client ask the brokers at once for what it would ask them within five minutes."""
     async with asyncio.timeout(30):
         while len(client._consumer.partitions_for_topic(topic) or ()) < 2:
             await client._consumer._client.force_metadata_update()

@@ -30,7 +30,7 @@ WIDTH, HEIGHT = 1100, 1200
 
 
 async def page(folder: Path) -> str:
-    """Asks an index in memory twice, compares, and gives the page."""
+    """Ask an index in memory twice, compares, and return the page."""
     embedder = WordLlamaEmbedder()
     await embedder.start()
     chunks = [chunk for document in read_documents(RUNBOOKS) for chunk in document.chunks]
@@ -47,7 +47,7 @@ async def page(folder: Path) -> str:
 
 
 async def recorded(pipeline: LookupPipeline, widths: Limits) -> Recording:
-    """Asks the question."""
+    """Ask the question."""
     question, *_ = bundled_questions()
     found = await pipeline.run(lookup(*question, widths=widths), timeout_s=TIMEOUT_S)
     one = recording(*found.answers, widths=widths)
@@ -56,7 +56,7 @@ async def recorded(pipeline: LookupPipeline, widths: Limits) -> Recording:
 
 
 def main() -> None:
-    """Opens the page at one request and photographs that."""
+    """Open the page at one request and photograph that."""
     with tempfile.TemporaryDirectory() as name, chromium(width=WIDTH, height=HEIGHT) as browser:
         file = Path(name) / "report.html"
         file.write_text(asyncio.run(page(Path(name))), encoding="utf-8")

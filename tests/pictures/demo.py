@@ -24,7 +24,7 @@ FORMAT = re.sub(r" *@font-face \{\{.*?\}\}\n*", "", CONSOLE_SVG_FORMAT, flags=re
 
 
 def draw() -> str:
-    """Runs the demo and gives a picture of its answer to its first question."""
+    """Run the demo and return a picture of its answer to its first question."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     printed = run_command("demo", "--json", "--ask", QUESTION, environment={}, timeout_s=TIMEOUT_S)
     (entry,) = orjson.loads(printed.stdout)

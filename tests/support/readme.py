@@ -38,7 +38,7 @@ class Block:
 
 
 def blocks() -> list[Block]:
-    """Gives all blocks in order."""
+    """Return all blocks in order."""
     text = README.read_text(encoding="utf-8")
     return [
         Block(
@@ -53,6 +53,6 @@ def blocks() -> list[Block]:
 
 
 def text_of(name: str) -> str:
-    """Gives the text of the block that a test runs."""
+    """Return the text of the block that a test runs."""
     (found,) = [block.text for block in blocks() if (block.runner, block.name) == ("test", name)]
     return found

@@ -29,17 +29,17 @@ RULES = RequestRules(limits=limits(), max_width=200, budget=budget(), tenant_fie
 
 
 def value(**fields: object) -> bytes:
-    """Gives the bytes of a request without an id of its own."""
+    """Return the bytes of a request without an id of its own."""
     return json.dumps({"query": "q"} | fields).encode()
 
 
 def requested(request_value: bytes | None, headers: Headers) -> LookupRequest:
-    """Reads and checks a request."""
+    """Read and check a request."""
     return check(decode(request_value, headers), RULES)[0]
 
 
 def rejected(request_value: bytes | None, headers: Headers) -> tuple[str, dict[str, str]]:
-    """Gives whom a rejection is for, and what it says of each field."""
+    """Return whom a rejection is for, and what it says of each field."""
     with pytest.raises(RequestInvalid) as refused:
         requested(request_value, headers)
     found = {problem.field: problem.problem for problem in refused.value.problems}

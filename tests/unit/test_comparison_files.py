@@ -23,7 +23,7 @@ HITS = [hit(f"doc{place}", 0, score=0.9 - place / 10) for place in range(4)]
 
 
 def looked_up(request_id: str, *, without: int = 0) -> Recording:
-    """Records a lookup whose last few hits are not retrieved."""
+    """Record a lookup whose last few hits are not retrieved."""
     return recording(answer(*HITS[: len(HITS) - without]), request_id=request_id)
 
 
@@ -178,7 +178,7 @@ def test_a_document_is_not_gone_where_it_is_found_for_another_request(tmp_path: 
 
 
 def compared_with_one_loss(tmp_path: Path, judgements: Judgements | None = None) -> Comparison:
-    """Compares four requests, of which one lost one of four pieces."""
+    """Compare four requests, of which one lost one of four pieces."""
     base = [looked_up(f"r-{number}") for number in range(4)]
     candidate = [looked_up("r-0", without=1), *base[1:]]
     return all_compared(tmp_path, base, candidate, Options(judgements=judgements))
@@ -235,7 +235,7 @@ def test_a_threshold_on_relevance_needs_judgements() -> None:
 
 
 def qrels(tmp_path: Path, text: str) -> Judgements:
-    """Reads judgements."""
+    """Read judgements."""
     file = tmp_path / "qrels.txt"
     file.write_text(text, encoding="utf-8")
     return read_qrels(file)

@@ -32,12 +32,12 @@ HOSTILE = (
 
 
 def looked_up(request_id: str, *, without: int = 0) -> Recording:
-    """Records a lookup whose last few hits are not retrieved."""
+    """Record a lookup whose last few hits are not retrieved."""
     return recording(answer(*HITS[: len(HITS) - without]), request_id=request_id)
 
 
 def one_of_two_changed(folder: Path) -> Comparison:
-    """Compares two requests, of which one lost its last piece."""
+    """Compare two requests, of which one lost its last piece."""
     return all_compared(
         folder, [looked_up("r-1"), looked_up("r-2")], [looked_up("r-1", without=1), looked_up("r-2")]
     )
@@ -47,7 +47,7 @@ def one_of_two_changed(folder: Path) -> Comparison:
 
 
 def json_of(folder: Path, base: list[Recording], candidate: list[Recording]) -> Mapping[str, Any]:
-    """Compares and gives the JSON."""
+    """Compare and return the JSON."""
     output = io.BytesIO()
     report = JsonReport(output)
     files = written(folder / "base.jsonl", base), written(folder / "candidate.jsonl", candidate)
@@ -120,7 +120,7 @@ def test_junit_holds_what_xml_cannot(tmp_path: Path) -> None:
 
 
 def printed(comparison: Comparison, thresholds: Mapping[str, float]) -> str:
-    """Gives what the terminal shows."""
+    """Return what the terminal shows."""
     output = io.StringIO()
     print_comparison(comparison, check(comparison, thresholds), Console(file=output, width=120))
     return output.getvalue()
@@ -166,7 +166,7 @@ def test_a_share_that_is_not_whole_does_not_look_whole() -> None:
 
 
 def notes(column: tuple[Card, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Gives key, kind and notes of each card."""
+    """Return key, kind and notes of each card."""
     return [(card.item.key, card.kind, card.notes) for card in column]
 
 

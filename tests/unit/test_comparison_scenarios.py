@@ -23,7 +23,7 @@ WIDTHS = limits(retrieve_k=6, return_n=4, max_chunks_per_document=2)
 
 
 def direction(degrees: float) -> Vector:
-    """Gives a vector that points there."""
+    """Return a vector that points there."""
     return (math.cos(math.radians(degrees)), math.sin(math.radians(degrees)))
 
 

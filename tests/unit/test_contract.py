@@ -55,19 +55,19 @@ SCHEMAS = {
 
 @cache
 def validator(name: str) -> jsonschema_rs.Validator:
-    """Gives a validator of one of the schemas."""
+    """Return a validator of one of the schemas."""
     return jsonschema_rs.validator_for(SCHEMAS[name])
 
 
 @cache
 def strict(name: str) -> jsonschema_rs.Validator:
-    """Gives one that takes no field but those that the schema names."""
+    """Return one that takes no field but those that the schema names."""
     return jsonschema_rs.validator_for(closed(SCHEMAS[name]))
 
 
 @cache
 def requests_to(rag: RagSettings) -> jsonschema_rs.Validator:
-    """Gives a validator of requests to a stage with these settings."""
+    """Return a validator of requests to a stage with these settings."""
     return jsonschema_rs.validator_for(request_schema(rag))
 
 
@@ -184,7 +184,7 @@ ANYTHING = st.recursive(
 
 
 def values(name: str) -> st.SearchStrategy[Any]:
-    """Gives values of a field: mostly good ones, also those at its edges, and anything at all."""
+    """Return values of a field: mostly good ones, also those at its edges, and anything at all."""
     good, bad = st.sampled_from(GOOD[name]), st.sampled_from(BAD.get(name, [None]))
     return st.one_of(good, good, good, st.none(), bad, ANYTHING)
 
@@ -461,7 +461,7 @@ def test_document_takes_requests_whose_id_is_in_the_headers() -> None:
 def complaints(
     body: dict[str, Any], rag: RagSettings, *, tenant: str | None = None
 ) -> Iterator[FieldProblem]:
-    """Gives what the stage says against a request."""
+    """Yield what the stage says against a request."""
     rules = RequestRules(
         limits=rag.limits,
         max_width=rag.max_retrieve_k,
@@ -477,7 +477,7 @@ def complaints(
 
 
 def is_left_to_the_stage(problem: FieldProblem) -> bool:
-    """Says whether a schema cannot say what is wrong."""
+    """Return whether a schema cannot say what is wrong."""
     field = problem.field.partition(".")[0]
     by_field = LEEWAY.get(field)
     if by_field is not None and by_field(problem):
@@ -486,7 +486,7 @@ def is_left_to_the_stage(problem: FieldProblem) -> bool:
 
 
 def references(node: object) -> Iterator[str]:
-    """Gives every reference in a document."""
+    """Yield every reference in a document."""
     if isinstance(node, dict):
         yield from (value for name, value in node.items() if name == "$ref")
         for value in node.values():
@@ -497,7 +497,7 @@ def references(node: object) -> Iterator[str]:
 
 
 def described_fields(schema: dict[str, Any], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Gives every field of a schema and of the types in it."""
+    """Yield every field of a schema and of the types in it."""
     for title, part in ((where, schema), *schema.get("$defs", {}).items()):
         for name, field in part.get("properties", {}).items():
             yield f"{title}.{name}", field

@@ -44,7 +44,7 @@ FOUND = answer(*(hit(f"doc{number % 3}", number, score=1 - number / 10) for numb
 
 
 def replayed(line: bytes, **sets: object) -> tuple[bytes, FrozenReplay]:
-    """Replays one line, with other values where some are given, and gives the line that comes out."""
+    """Replay one line, with other values where some are given, and return the line that comes out."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in sets.items()}
     change = limit_change(*load_limits(keys)) if keys else None
     lines: list[bytes] = []
@@ -53,12 +53,12 @@ def replayed(line: bytes, **sets: object) -> tuple[bytes, FrozenReplay]:
 
 
 def with_result(old: Recording, **fields: object) -> bytes:
-    """Gives a recording's line with another result than its hits come to."""
+    """Return a recording's line with another result than its hits come to."""
     return encode(replace(old, result={**(old.result or {}), **fields}))
 
 
 async def recorded_by_the_stage(value: bytes, found: Sequence[Any]) -> bytes:
-    """Gives what a worker records of a request whose search finds these hits."""
+    """Return what a worker records of a request whose search finds these hits."""
     request = consumed(value)
     answered = await lookup_answerer(FakeSearch({"q": answering(*found)})).answer(request)
     recorder = Recorder(topic="t", share=1.0, index=RecordedIndex(collection="c", fingerprint=None))
@@ -216,7 +216,7 @@ def test_recording_without_hits_is_named() -> None:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Gives the path of everything inside a JSON value."""
+    """Yield the path of everything inside a JSON value."""
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield (*path, key)
         yield from places(value[key], (*path, key))

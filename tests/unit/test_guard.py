@@ -18,7 +18,7 @@ from tests.builders import answer, budget, hit, limits
 
 
 def outcome(*hits: SearchHit, return_n: int = 5) -> Outcome:
-    """Concludes the hits of one path."""
+    """Conclude the hits of one path."""
     return conclude([answer(*hits)], limits=limits(return_n=return_n), budget=budget())
 
 

@@ -26,7 +26,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def inline(text: Path) -> list[str]:
-    """Gives what stands between backquotes in running text; it may go on in the next line."""
+    """Return what stands between backquotes in running text; it may go on in the next line."""
     prose = FENCED.sub("", text.read_text(encoding="utf-8"))
     return [" ".join(code.split()) for code in CODE.findall(prose)]
 
@@ -86,7 +86,7 @@ def test_complaints_name_what_is_not_there(command: list[str], complaint: str | 
 
 
 def complaints(words: list[str]) -> Iterator[str]:
-    """Gives what a command line names that is not there."""
+    """Yield what a command line names that is not there."""
     command: click.Command = cli
     while isinstance(command, click.Group) and words:
         word, *words = words
@@ -108,5 +108,5 @@ def complaints(words: list[str]) -> Iterator[str]:
 
 
 def anchor(heading: str) -> str:
-    """Gives a heading's anchor as GitHub makes it."""
+    """Return a heading's anchor as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

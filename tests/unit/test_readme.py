@@ -57,7 +57,7 @@ def test_every_field_of_a_request_is_explained() -> None:
 
 
 def settings_table() -> str:
-    """Makes the table out of the settings' own declarations."""
+    """Make the table out of the settings' own declarations."""
     rows = ["| key | default | meaning |", "|---|---|---|"]
     for key, field in setting_keys(Settings).items():
         shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
@@ -67,7 +67,7 @@ def settings_table() -> str:
 
 
 def metrics_table() -> str:
-    """Makes the table out of the catalogue."""
+    """Make the table out of the catalogue."""
     rows = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
     for metric in METRICS:
         labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"

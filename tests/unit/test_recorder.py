@@ -38,27 +38,27 @@ DOWN: SearchReply = raising(SearchUnavailable("it is down"))
 
 
 async def answered(request: ConsumedRecord, replies: Mapping[str, SearchReply]) -> Answer:
-    """Answers a request as the stage does, by the product's default rules."""
+    """Answer a request as the stage does, by the product's default rules."""
     return await lookup_answerer(FakeSearch(replies)).answer(request)
 
 
 async def recorded(
     request: ConsumedRecord, replies: Mapping[str, SearchReply] | None = None
 ) -> tuple[Answer, ProducedRecord | None]:
-    """Answers a request, and records it."""
+    """Answer a request, and record it."""
     answer = await answered(request, replies or {"q": FOUND})
     return answer, Recorder(topic="the.recordings", share=1.0, index=INDEX).record(request, answer)
 
 
 def read(record: ProducedRecord | None) -> Recording:
-    """Reads the recording out of its record."""
+    """Read the recording out of its record."""
     assert record is not None
     assert record.value is not None
     return decode(record.value)
 
 
 def request(**fields: object) -> ConsumedRecord:
-    """Gives a request for `q`, written with white space that no JSON library writes."""
+    """Return a request for `q`, written with white space that no JSON library writes."""
     body = {"request_id": "r-1", "query": "q"} | fields
     return consumed(json.dumps(body, indent=1).encode(), headers=(("a", b"\xff"), ("a", None)))
 

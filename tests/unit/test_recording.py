@@ -24,12 +24,12 @@ from tests.builders import answer, budget, failure, hit, hit_with, limits, recor
 
 
 def example() -> Recording:
-    """Gives a recording of two paths, of which one failed."""
+    """Return a recording of two paths, of which one failed."""
     return recording(answer(hit("docA", 2, score=0.83, row_id=7)), failure(1), hints={"b": 1, "a": 2})
 
 
 def members(line: bytes) -> dict[str, Any]:
-    """Reads a line as any parser does."""
+    """Read a line as any parser does."""
     read: dict[str, Any] = json.loads(line)
     return read
 
@@ -262,5 +262,5 @@ def test_sound_hits_are_read_back_as_they_were(found: list[SearchHit]) -> None:
 
 
 def concluded(answers: tuple[PathAnswer, ...]) -> object:
-    """Gives what answers come to under the product's limits."""
+    """Return what answers come to under the product's limits."""
     return conclude(answers, limits=limits(), budget=budget())

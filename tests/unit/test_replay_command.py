@@ -27,7 +27,7 @@ NO_SEARCH = {"SEARCH_PORT": "tests.integration.search_ports:instant", "EMBEDDING
 
 
 def recordings(count: int = 5, **fields: Any) -> list[Recording]:
-    """Gives recordings, each of another request and with other contents."""
+    """Return recordings, each of another request and with other contents."""
     return [
         recording(
             answer(*FOUND.hits.hits, hit("docX", number, score=0.95, content=f"日本語 {number} \u2028 text")),
@@ -39,7 +39,7 @@ def recordings(count: int = 5, **fields: Any) -> list[Recording]:
 
 
 def written(path: Path, lines: Iterable[bytes]) -> Path:
-    """Writes lines into a file of recordings and gives it back."""
+    """Write lines into a file of recordings and return it back."""
     with writing_recordings(path) as write:
         for line in lines:
             write(line)
@@ -47,14 +47,14 @@ def written(path: Path, lines: Iterable[bytes]) -> Path:
 
 
 def replay(*arguments: object, **environment: str) -> CommandOutput:
-    """Runs the command in a process of its own, with an environment that knows no server."""
+    """Run the command in a process of its own, with an environment that knows no server."""
     nowhere = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "MILVUS_URI": "http://127.0.0.1:1"}
     return run_command("replay", *map(str, arguments), environment=nowhere | environment)
 
 
 @pytest.fixture
 def replay_here(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandOutput]:
-    """Gives a function that runs the command in this process, which takes no second."""
+    """Return a function that runs the command in this process, which takes no second."""
 
     def run(*arguments: object) -> CommandOutput:
         with pytest.raises(SystemExit) as ended:
@@ -258,7 +258,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 def replay_live(
     replay_here: Callable[..., CommandOutput], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., CommandOutput]:
-    """Gives a function that runs the command against a search that answers at once."""
+    """Return a function that runs the command against a search that answers at once."""
     for name, value in NO_SEARCH.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(

@@ -20,18 +20,18 @@ Fields = dict[str, Any]
 
 
 def body(**fields: object) -> Fields:
-    """Gives the object of a request; without a query of its own it asks one."""
+    """Return the object of a request; without a query of its own it asks one."""
     asks = {} if {"query", "queries"} & fields.keys() else {"query": "How do I restart it?"}
     return {"request_id": "r-1"} | asks | fields
 
 
 def value(**fields: object) -> bytes:
-    """Gives the bytes of a request."""
+    """Return the bytes of a request."""
     return json.dumps(body(**fields)).encode()
 
 
 def raw(fields: str) -> bytes:
-    """Gives the bytes of a request with fields that are written out, whatever they are."""
+    """Return the bytes of a request with fields that are written out, whatever they are."""
     return f'{{"request_id": "r-1", "query": "q", {fields}}}'.encode()
 
 
@@ -43,7 +43,7 @@ def rules(
     tenant_field: str | None = None,
     dimension: int | None = None,
 ) -> RequestRules:
-    """Gives rules; the defaults are the product's."""
+    """Return rules; the defaults are the product's."""
     return RequestRules(
         limits=widths or limits(),
         max_width=max_width,
@@ -54,17 +54,17 @@ def rules(
 
 
 def requested(request: bytes | None) -> LookupRequest:
-    """Reads and checks a request."""
+    """Read and check a request."""
     return check(decode(request), rules())[0]
 
 
 def asked(request: bytes | None, under: RequestRules | None = None) -> Lookup:
-    """Takes a request all the way."""
+    """Accept a request all the way."""
     return check(decode(request), under or rules())[1]
 
 
 def problems(request: bytes, under: RequestRules | None = None) -> dict[str, FieldProblem]:
-    """Gives, by field, what is wrong with a request."""
+    """Return, by field, what is wrong with a request."""
     with pytest.raises(RequestInvalid) as refused:
         asked(request, under)
     found = refused.value.problems
@@ -679,7 +679,7 @@ ANY_RULES = st.builds(
 
 
 def check_attempt(request_value: bytes, under: RequestRules) -> None:
-    """Takes a value as far as it goes; any error but the two that are meant goes on."""
+    """Accept a value as far as it goes; any error but the two that are meant goes on."""
     outcome: Lookup | RequestUnreadable | RequestInvalid
     try:
         outcome = asked(request_value, under)

@@ -66,7 +66,7 @@ EXAMPLE: dict[str, Any] = {
 
 
 def example() -> LookupResult:
-    """Gives a result with one piece of evidence."""
+    """Return a result with one piece of evidence."""
     return LookupResult(
         request_id="r-1",
         status="ok",
@@ -94,7 +94,7 @@ def example() -> LookupResult:
 
 
 def result_of(outcome: Outcome, *, explain: bool = True, hints: object = None) -> LookupResult:
-    """Gives the result of a lookup."""
+    """Return the result of a lookup."""
     return LookupResult(
         request_id="r-1",
         status=outcome.status,
@@ -109,7 +109,7 @@ def result_of(outcome: Outcome, *, explain: bool = True, hints: object = None) -
 
 
 def record(*, key: bytes | None = b"session-7", headers: Headers = ()) -> ConsumedRecord:
-    """Gives a request as it was read."""
+    """Return a request as it was read."""
     return ConsumedRecord(
         topic="lookup.requests",
         partition=3,
@@ -242,7 +242,7 @@ JSON_HINTS = st.recursive(
 
 @st.composite
 def any_outcome(draw: st.DrawFn, *, encodable: bool) -> Outcome:
-    """Gives what a lookup comes to, whatever its paths found and whichever of them failed."""
+    """Return what a lookup comes to, whatever its paths found and whichever of them failed."""
     answers = [
         failure(found.query) if draw(st.booleans()) and draw(st.booleans()) else answered(found)
         for found in draw(strategies.paths(encodable=encodable))
@@ -251,7 +251,7 @@ def any_outcome(draw: st.DrawFn, *, encodable: bool) -> Outcome:
 
 
 def answered(found: PathHits) -> PathAnswer:
-    """Gives the answer of a path that found something."""
+    """Return the answer of a path that found something."""
     return answer(*found.hits, query=found.query)
 
 
@@ -339,7 +339,7 @@ def test_decode_ignores_fields_that_it_does_not_know() -> None:
 def produced(
     request: ConsumedRecord, *, request_id: str = "r-1", status: ResultStatus = "ok"
 ) -> ProducedRecord:
-    """Gives the record of a request's result."""
+    """Return the record of a request's result."""
     return result_record(request, LookupResult(request_id=request_id, status=status), topic="the.results")
 
 

@@ -22,7 +22,7 @@ MAX_ID_CHARS = 40
 
 
 def print_comparison(comparison: Comparison, checks: Sequence[Check], console: Console | None = None) -> None:
-    """Prints what was found, the overlaps, the worst requests and the checks."""
+    """Print what was found, the overlaps, the worst requests and the checks."""
     console = console or Console()
     totals = comparison.totals
     console.print(Text(printable(f"{comparison.base} → {comparison.candidate}"), style="bold"))
