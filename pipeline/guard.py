@@ -24,7 +24,7 @@ class CitableEvidence(Protocol):
 
 
 class CitableResult(Protocol):
-    """A result with its evidence, such as `streams.wire.results.decode` reads from the results topic."""
+    """A result with its evidence, such as `decode_result` reads from the results topic."""
 
     @property
     def evidence(self) -> Sequence[CitableEvidence]:

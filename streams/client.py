@@ -17,7 +17,7 @@ from streams.kafka.connection import client_arguments
 from streams.kafka.records import Headers
 from streams.kafka.topics import max_record_bytes, require_topics
 from streams.settings.model import KafkaSettings, TopicSettings
-from streams.wire.results import HEADER_REQUEST_ID, LookupResult, decode
+from streams.wire.results import HEADER_REQUEST_ID, LookupResult, decode_result
 
 POLL_MS = 1_000
 
@@ -166,7 +166,7 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
 
 def _settle(waiting: asyncio.Future[LookupResult], value: bytes) -> None:
     try:
-        waiting.set_result(decode(value))
+        waiting.set_result(decode_result(value))
     except ValueError as error:
         waiting.set_exception(error)
 

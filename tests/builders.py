@@ -30,7 +30,7 @@ from streams.settings.model import TopicSettings
 from streams.stage.answering import Answerer
 from streams.wire.request_rules import RequestRules
 from streams.wire.results import LookupResult
-from streams.wire.results import encode as result_json
+from streams.wire.results import encode_result as result_json
 
 T = TypeVar("T")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Limits, Vector
 from pipeline.testing.in_memory import InMemorySearch, Row
-from streams.comparison.comparing import Comparison, Options, compare_files
+from streams.comparison.comparing import Comparison, ComparisonOptions, compare_files
 from streams.comparison.differences import Difference, difference
 from streams.comparison.reading import side_of
 from streams.recordings.files import writing_recordings
-from streams.recordings.recording import Recording, encode
+from streams.recordings.recording import Recording, encode_recording
 from tests.builders import lookup, recording
 
 
@@ -20,7 +20,7 @@ def written(file: Path, recordings: Iterable[Recording]) -> Path:
     """Write a file of recordings."""
     with writing_recordings(file) as write:
         for one in recordings:
-            write(encode(one))
+            write(encode_recording(one))
     return file
 
 
@@ -30,13 +30,16 @@ def compared(base: Recording, candidate: Recording, *, depth: int = 10) -> Diffe
 
 
 def all_compared(
-    folder: Path, base: Iterable[Recording], candidate: Iterable[Recording], options: Options | None = None
+    folder: Path,
+    base: Iterable[Recording],
+    candidate: Iterable[Recording],
+    options: ComparisonOptions | None = None,
 ) -> Comparison:
     """Compare two files of recordings."""
     return compare_files(
         written(folder / "base.jsonl", base),
         written(folder / "candidate.jsonl.zst", candidate),
-        options or Options(),
+        options or ComparisonOptions(),
     )
 
 

@@ -97,12 +97,12 @@ def _questions(wanted: _Demo) -> Sequence[Question]:
 
 async def _show(wanted: _Demo, session: DemoSession, questions: Sequence[Question]) -> None:
     from streams.cli.evidence import print_result
-    from streams.wire.results import encode
+    from streams.wire.results import encode_result
 
     results = await session.ask(questions)
     if wanted.as_json:
         entries = [
-            {"queries": question, "result": orjson.Fragment(encode(result))}
+            {"queries": question, "result": orjson.Fragment(encode_result(result))}
             for question, result in zip(questions, results, strict=True)
         ]
         click.echo(orjson.dumps(entries, option=orjson.OPT_INDENT_2))

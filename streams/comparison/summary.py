@@ -119,7 +119,7 @@ class _Overlaps:
         )
 
 
-class Tally:
+class SummaryTally:
     """Adds up differences, in memory that does not grow with them."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import IO, BinaryIO, NamedTuple, TypeAlias, cast
 import zstandard
 
 from pipeline.errors import ConfigurationError, LookupStageError
-from streams.recordings.recording import Recording, RecordingUnreadable, decode
+from streams.recordings.recording import Recording, RecordingUnreadable, decode_recording
 
 MAX_LINE_BYTES = 128 * 1_024 * 1_024
 """More than any broker takes as one record."""
@@ -119,7 +119,7 @@ def _numbered(path: Path, progress: Report) -> Iterator[NumberedRecording]:
 
 def _decoded(line: bytes) -> Recording:
     try:
-        return decode(line)
+        return decode_recording(line)
     except RecordingUnreadable:
         if line.endswith(b"\n"):
             raise

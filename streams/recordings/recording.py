@@ -112,7 +112,9 @@ class Recording:
         return tuple([path.answer for path in self.paths or ()])
 
 
-def encode(recording: Recording, *, request: bytes | None = None, result: bytes | None = None) -> bytes:
+def encode_recording(
+    recording: Recording, *, request: bytes | None = None, result: bytes | None = None
+) -> bytes:
     """Return a recording as one line of JSON, without the line's end.
 
     Numbers that JSON does not know (NaN, infinite) and values that are no JSON become null: no rule takes
@@ -147,7 +149,7 @@ def encode(recording: Recording, *, request: bytes | None = None, result: bytes 
     return exact_line({"v": VERSION, "exact": True, **members})
 
 
-def decode(line: bytes) -> Recording:
+def decode_recording(line: bytes) -> Recording:
     """Read a recording.
 
     Raises:

@@ -14,10 +14,10 @@ from pipeline.limits import configured_widths
 from pipeline.model import Budget, Limits, Lookup, PathHits
 from streams.recordings.recording import RecordedPath, Recording, RecordingUnreadable
 from streams.settings.model import ProjectionSettings, RagSettings
-from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import RequestInvalid
-from streams.wire.results import encode, rejected_result
+from streams.wire.results import encode_result, rejected_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class LimitChange:
             dimension=None,
         )
         try:
-            request, lookup = check(decode(request_value(recording), recording.headers), rules)
+            request, lookup = check(decode_request(request_value(recording), recording.headers), rules)
         except RequestUnreadable as error:
             raise RecordingUnreadable(f"request {recording.request_id}: {error}") from error
         widths = rules.limits
@@ -124,5 +124,5 @@ def _cut(path: RecordedPath, retrieve_k: int) -> RecordedPath:
 
 
 def _rejected(error: RequestInvalid) -> dict[str, Any]:
-    members: dict[str, Any] = orjson.loads(encode(rejected_result(error)))
+    members: dict[str, Any] = orjson.loads(encode_result(rejected_result(error)))
     return members

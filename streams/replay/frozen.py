@@ -14,10 +14,9 @@ from typing import TypeAlias
 
 from pipeline.outcome import conclude
 from streams.recordings.files import NumberedRecording
-from streams.recordings.recording import Recording, RecordingUnreadable, encode
-from streams.replay.difference import Difference, first_difference
-from streams.wire.results import encode as encode_result
-from streams.wire.results import encode_members, result_of
+from streams.recordings.recording import Recording, RecordingUnreadable, encode_recording
+from streams.replay.difference import ResultDifference, first_difference
+from streams.wire.results import encode_members, encode_result, result_of
 
 Change: TypeAlias = Callable[[Recording], Recording]
 """Gives a recording other limits, and the hits that a search under them would have given."""
@@ -67,7 +66,7 @@ class FrozenReplay:
             return line
         self.differing += 1
         self.first = self.first or f"line {number}: request {recording.request_id}: {difference}"
-        return encode(recording, result=result)
+        return encode_recording(recording, result=result)
 
 
 def replay_frozen(
@@ -95,8 +94,8 @@ def _line(recording: Recording) -> bytes:
     """Write a recording whose limits are others."""
     result, old = _result(recording), recording.result
     if result is not None or old is None or recording.limits is None:
-        return encode(recording, result=result)
-    return encode(replace(recording, result={**old, "limits": recording.limits}))
+        return encode_recording(recording, result=result)
+    return encode_recording(replace(recording, result={**old, "limits": recording.limits}))
 
 
 def _result(recording: Recording) -> bytes | None:
@@ -111,7 +110,7 @@ def _result(recording: Recording) -> bytes | None:
     )
 
 
-def _difference(recording: Recording, result: bytes) -> Difference | None:
+def _difference(recording: Recording, result: bytes) -> ResultDifference | None:
     """Compare with the recorded result's own bytes, however another tool has spaced them since."""
     recorded = {} if recording.result is None else recording.result
     if encode_members(recorded) == result:

@@ -16,7 +16,7 @@ from streams.kafka.request_producer import request_producer
 from streams.kafka.topic_reader import read_topic
 from streams.settings.model import KafkaSettings
 from streams.wire.dead_letters import ERROR_HEADER_PREFIX
-from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.requests import RequestInvalid
 
 
@@ -48,7 +48,7 @@ class DeadLetter:
     def request_id(self) -> str | None:
         """The request's id, if the stage can read it."""
         try:
-            return decode(self.record.value, self.headers).request_id
+            return decode_request(self.record.value, self.headers).request_id
         except RequestInvalid as error:
             return error.request_id
         except RequestUnreadable:

@@ -75,7 +75,7 @@ Port: TypeAlias = Annotated[int, Field(ge=0, le=65_535), BeforeValidator(_no_boo
 Seconds: TypeAlias = Annotated[PositiveFloat, BeforeValidator(_no_boolean)]
 Sample: TypeAlias = Annotated[Literal["off", "all"] | float, BeforeValidator(_sample)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\S")]
-Mapping: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_parsed_mapping)]
+JsonObject: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_parsed_mapping)]
 
 
 class Group(BaseModel):
@@ -210,7 +210,7 @@ class MilvusSettings(Group):
         description="`field`: one JSON or JSON-text field holds them; `flat`: fields of the row",
     )
     metadata_field: Name = Field(default="metadata", description="field of the metadata, with layout `field`")
-    search_params: Mapping = Field(default={}, description='parameters of the index, such as {"ef": 128}')
+    search_params: JsonObject = Field(default={}, description='parameters of the index, such as {"ef": 128}')
     ca_file: Name | None = Field(default=None, description="PEM file of the authorities trusted, with https")
 
 

@@ -17,7 +17,7 @@ from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.settings.model import TopicSettings
 from streams.stage.log_context import request_is, work_is_about
 from streams.wire.dead_letters import Failure, Stage, dead_letter_record
-from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import LookupRequest, RequestInvalid
 from streams.wire.results import LookupResult, rejected_result, result_of, result_record
@@ -88,7 +88,7 @@ class Answerer:
         """Answer one request, whatever its bytes are and whatever goes wrong on the way."""
         work_is_about(record.partition, record.offset)
         try:
-            decoded = decode(record.value, record.headers)
+            decoded = decode_request(record.value, record.headers)
         except RequestUnreadable as error:
             return self._answer(record, None, Failure(stage="decode", retryable=False, error=error))
         except RequestInvalid as error:

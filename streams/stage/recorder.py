@@ -13,7 +13,7 @@ import structlog
 
 from pipeline.ports import DescribesIndex, KnowledgeSearchPort
 from streams.kafka.records import ConsumedRecord, ProducedRecord
-from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording, encode
+from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording, encode_recording
 from streams.settings.model import Settings
 from streams.stage.answering import Answer
 from streams.wire.results import HEADER_REQUEST_ID
@@ -83,7 +83,7 @@ class Recorder:
             result=None,
         )
         result = None if answer.result is None else answer.result.value
-        return encode(recording, request=value if is_json else None, result=result)
+        return encode_recording(recording, request=value if is_json else None, result=result)
 
 
 def is_sampled(request_id: str, share: float) -> bool:

@@ -45,7 +45,7 @@ class DecodedRequest:
     problems: tuple[FieldProblem, ...] = ()
 
 
-def decode(value: bytes | None, headers: Headers = ()) -> DecodedRequest:
+def decode_request(value: bytes | None, headers: Headers = ()) -> DecodedRequest:
     """Read a record as a JSON object with a request id.
 
     The headers `ce_id` and `ce_expirytime` stand in for `request_id` and `expires_at` where the object has

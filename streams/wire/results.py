@@ -91,7 +91,7 @@ def rejected_result(error: RequestInvalid) -> LookupResult:
     return LookupResult(request_id=error.request_id, status="rejected", error=rejection, hints=error.hints)
 
 
-def encode(result: LookupResult) -> bytes:
+def encode_result(result: LookupResult) -> bytes:
     """Return a result as JSON; equal results give equal bytes."""
     body: dict[str, Any] = {
         "request_id": result.request_id,
@@ -116,7 +116,7 @@ def encode_members(members: Mapping[str, Any]) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def decode(value: bytes) -> LookupResult:
+def decode_result(value: bytes) -> LookupResult:
     """Read a result from the results topic.
 
     Raises:
@@ -141,7 +141,7 @@ def result_record(request: ConsumedRecord, result: LookupResult, *, topic: str) 
     return ProducedRecord(
         topic=topic,
         key=request_id if request.key is None else request.key,
-        value=encode(result),
+        value=encode_result(result),
         headers=(
             ("content-type", b"application/json"),
             (HEADER_REQUEST_ID, request_id),

@@ -12,7 +12,7 @@ import orjson
 from pipeline.model import Budget, Limits, PathHits
 from pipeline.outcome import PathAnswer, conclude
 from streams.recordings.recording import hits_of
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 from tests.benchmarks.figures import Figure, rate
 from tests.benchmarks.hits import made_hits
 
@@ -48,7 +48,7 @@ def result_of(paths: Sequence[dict[str, Any]], limits: Limits) -> bytes:
         for path in paths
     ]
     outcome = conclude(answers, limits=limits, budget=BUDGET, explain=False)
-    return encode(
+    return encode_result(
         LookupResult(
             request_id="r-1",
             status=outcome.status,

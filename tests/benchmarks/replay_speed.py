@@ -22,7 +22,7 @@ import orjson
 
 from pipeline.model import SearchHit
 from streams.recordings.files import writing_recordings
-from streams.recordings.recording import encode
+from streams.recordings.recording import encode_recording
 from tests.builders import answer, recording
 
 WORDS = (
@@ -62,7 +62,7 @@ def recorded_lines(count: int, hits: int) -> Iterator[bytes]:
     for number in range(count):
         found = [_hit(choose, texts, rank) for rank in range(hits)]
         query = f"What does the runbook say about {choose.choice(WORDS.split())} {number}?"
-        yield encode(recording(answer(*found), request_id=f"request-{number:06}", queries=[query]))
+        yield encode_recording(recording(answer(*found), request_id=f"request-{number:06}", queries=[query]))
 
 
 def measured(*command: str) -> Run:

@@ -10,7 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from streams.client import LookupClient, connected_client
 from streams.settings.model import KafkaSettings, TopicSettings
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 from tests.support.worker import StageTopics
 
 pytestmark = pytest.mark.kafka
@@ -51,7 +51,7 @@ async def _answer(topics: StageTopics, *, partition: int) -> None:
     await producer.start()
     await producer.send_and_wait(
         topics.results,
-        value=encode(LookupResult(request_id="r-1", status="empty")),
+        value=encode_result(LookupResult(request_id="r-1", status="empty")),
         partition=partition,
         headers=[("lookup-request-id", b"r-1")],
     )

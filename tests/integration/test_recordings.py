@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streams.recordings.files import read_recordings
-from streams.recordings.recording import Recording, encode
+from streams.recordings.recording import Recording, encode_recording
 from tests.builders import answer, hit, recording
 from tests.faults.supervisor import Supervisor
 from tests.faults.trial import PACED_PORT, SESSION_TIMEOUT_S
@@ -216,7 +216,7 @@ async def test_records_that_are_no_recordings_are_passed_over(kafka: str, tmp_pa
     """Whatever else stands on the topic, the recordings are taken, and the first other record is named."""
     topics = StageTopics(bootstrap=kafka)
     await create_topics(topics.bootstrap, topics.recordings)
-    line, file = encode(recording(answer(hit("docA", 0)))), tmp_path / "file.jsonl"
+    line, file = encode_recording(recording(answer(hit("docA", 0)))), tmp_path / "file.jsonl"
     spaced = orjson.dumps(orjson.loads(line), option=orjson.OPT_INDENT_2)
     values = (line, b"no recording", spaced)
     await send_all(topics, [Payload(value=value) for value in values], to=topics.recordings)

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 
 from streams.client import ClientClosed, LookupClient
 from streams.settings.model import TopicSettings
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 
 TOPICS = TopicSettings(requests="the.requests", results="the.results")
 FOREVER_S = 30.0
@@ -104,7 +104,9 @@ class Consumer:
 
     def answer(self, request_id: str, value: bytes | None = None) -> None:
         """Write a result."""
-        result = encode(LookupResult(request_id=request_id, status="empty")) if value is None else value
+        result = (
+            encode_result(LookupResult(request_id=request_id, status="empty")) if value is None else value
+        )
         self.write(Message(value=result, headers=(("x", b""), ("lookup-request-id", request_id.encode()))))
 
     def write(self, message: Message | Exception) -> None:

@@ -12,7 +12,7 @@ import orjson
 from junitparser import JUnitXml
 from rich.console import Console
 
-from streams.comparison.comparing import Comparison, Listener, Options, compare_files
+from streams.comparison.comparing import Comparison, ComparisonOptions, Listener, compare_files
 from streams.comparison.reports.as_json import JsonReport
 from streams.comparison.reports.cards import Card, cards
 from streams.comparison.reports.charts import HEIGHT, bars
@@ -51,7 +51,7 @@ def json_of(folder: Path, base: list[Recording], candidate: list[Recording]) -> 
     output = io.BytesIO()
     report = JsonReport(output)
     files = written(folder / "base.jsonl", base), written(folder / "candidate.jsonl", candidate)
-    comparison = compare_files(*files, Options(), Listener(difference=report.add))
+    comparison = compare_files(*files, ComparisonOptions(), Listener(difference=report.add))
     report.close(comparison, check(comparison, {"jaccard": 0.9}))
     parsed: Mapping[str, Any] = orjson.loads(output.getvalue())
     return parsed
@@ -250,7 +250,7 @@ def test_the_page_shows_no_more_requests_than_were_kept(tmp_path: Path) -> None:
     """Its size depends on how many were asked for, not on the files."""
     base = [looked_up(f"r-{number}") for number in range(30)]
     candidate = [looked_up(f"r-{number}", without=1) for number in range(30)]
-    page = html_page(all_compared(tmp_path, base, candidate, Options(worst=7)), ())
+    page = html_page(all_compared(tmp_path, base, candidate, ComparisonOptions(worst=7)), ())
     assert page.count('<tr class="detail"') == 7
-    none = html_page(all_compared(tmp_path, base, candidate, Options(worst=0)), ())
+    none = html_page(all_compared(tmp_path, base, candidate, ComparisonOptions(worst=0)), ())
     assert "changed most" not in none

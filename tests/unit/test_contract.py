@@ -28,14 +28,13 @@ from streams.contract.schemas import (
     result_schema,
 )
 from streams.contract.wire_types import descriptions
-from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording
-from streams.recordings.recording import encode as encode_recording
+from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording, encode_recording
 from streams.settings.model import KafkaSettings, RagSettings
 from streams.wire.dead_letters import Failure, dead_letter_record
-from streams.wire.decoding import decode
+from streams.wire.decoding import decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import NOT_BLANK_PATTERN, FieldProblem, LookupRequest, RequestInvalid
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 from tests import strategies
 from tests.builders import answer, budget, consumed, failure, hit, limits
 from tests.support.contract import check_result, closed
@@ -289,7 +288,7 @@ def test_results_are_valid(
     if fails and answers:
         answers[0] = failure(answers[0].query)
     outcome = conclude(answers, limits=widths, budget=budget())
-    value = encode(
+    value = encode_result(
         LookupResult(
             request_id="r-1",
             status=outcome.status,
@@ -321,7 +320,7 @@ def test_result_that_the_stage_never_writes_is_not_valid(changes: dict[str, Any]
     whole = LookupResult(
         request_id="r-1", status="ok", evidence=outcome.evidence, paths=outcome.paths, limits=limits()
     )
-    body = json.loads(encode(whole))
+    body = json.loads(encode_result(whole))
     assert validator("result").is_valid(body)
     assert not validator("result").is_valid(body | changes)
 
@@ -379,7 +378,7 @@ def test_recorded_hits_are_valid(error: Problem | None) -> None:
 
 def test_check_of_results_sees_what_is_not_in_the_contract() -> None:
     """The check that the other tests use is no formality."""
-    good = encode(LookupResult(request_id="r-1", status="expired"))
+    good = encode_result(LookupResult(request_id="r-1", status="expired"))
     headers = (
         ("content-type", b"application/json"),
         ("lookup-request-id", b"r-1"),
@@ -471,7 +470,7 @@ def complaints(
     )
     whole = body if tenant is None else {"tenant": tenant} | body
     try:
-        check(decode(json.dumps(whole).encode()), rules)
+        check(decode_request(json.dumps(whole).encode()), rules)
     except RequestInvalid as error:
         yield from error.problems
 

@@ -14,7 +14,7 @@ from pipeline.model import Limits
 from pipeline.ports import IndexDescription, KnowledgeSearchPort
 from pipeline.testing.in_memory import InMemorySearch
 from streams.kafka.records import ConsumedRecord, ProducedRecord
-from streams.recordings.recording import RecordedIndex, Recording, decode
+from streams.recordings.recording import RecordedIndex, Recording, decode_recording
 from streams.settings.model import EmbeddingSettings, SearchSettings, Settings
 from streams.stage.answering import Answer
 from streams.stage.recorder import Recorder, is_sampled, recorded_index, requested
@@ -54,7 +54,7 @@ def read(record: ProducedRecord | None) -> Recording:
     """Read the recording out of its record."""
     assert record is not None
     assert record.value is not None
-    return decode(record.value)
+    return decode_recording(record.value)
 
 
 def request(**fields: object) -> ConsumedRecord:

@@ -12,7 +12,7 @@ import zstandard
 
 from pipeline.errors import ConfigurationError, LookupStageError
 from streams.recordings.files import read_recordings, writing_recordings
-from streams.recordings.recording import RecordingUnreadable, encode
+from streams.recordings.recording import RecordingUnreadable, encode_recording
 from tests.builders import answer, hit, recording
 
 SUFFIXES = pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.zst"])
@@ -21,7 +21,7 @@ SUFFIXES = pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.zst"])
 def lines(count: int) -> list[bytes]:
     """Return recordings of which each is another."""
     one = recording(answer(hit("docA", 0)))
-    return [encode(replace(one, request_id=f"r-{number}")) for number in range(count)]
+    return [encode_recording(replace(one, request_id=f"r-{number}")) for number in range(count)]
 
 
 def written(path: Path, content: Iterable[bytes]) -> Path:

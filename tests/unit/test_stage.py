@@ -17,7 +17,7 @@ from pipeline.lookup import LookupPipeline
 from pipeline.model import SearchHit
 from streams.kafka.publishing import Publisher, RecordTooLarge
 from streams.kafka.records import ConsumedRecord, ProducedRecord
-from streams.recordings.recording import RecordedIndex, decode
+from streams.recordings.recording import RecordedIndex, decode_recording
 from streams.settings.model import TopicSettings
 from streams.stage.answering import Answerer
 from streams.stage.recorder import Recorder
@@ -349,7 +349,7 @@ async def test_recording_tells_of_the_result_that_was_published() -> None:
     await harness.take(0)
     await quiet()
     ((result, _, recorded),) = harness.publisher.published
-    recording = decode(recorded.value or b"")
+    recording = decode_recording(recorded.value or b"")
     assert (recording.result, recording.paths) == (json.loads(result.value or b""), ())
 
 

@@ -13,7 +13,7 @@ from pipeline.model import Lookup, PathHits, SearchHit, SearchQuery, Vector
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 from streams.settings.model import Settings
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 from streams.worker.bootstrap import running_embedder, running_search
 
 
@@ -68,7 +68,7 @@ def answered(request: dict[str, Any], lookup: Lookup, hits: Sequence[SearchHit])
     """Turn hits into the bytes of the result."""
     answer = PathAnswer(query=0, hits=PathHits(query=0, hits=tuple(hits)))
     outcome = conclude([answer], limits=lookup.limits, budget=lookup.budget, explain=False)
-    return encode(
+    return encode_result(
         LookupResult(
             request_id=request["request_id"],
             status=outcome.status,
