@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import orjson
 
-from streams.printable import printable
+from streams.output.printable import printable
 
 if TYPE_CHECKING:
     from streams.replay.redrive import DeadLetter, DeadLetterFilter

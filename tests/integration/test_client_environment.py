@@ -20,7 +20,9 @@ REQUIREMENTS = ROOT / "deploy" / "client-requirements.txt"
 
 AGENT = """
 import asyncio
-from streams import check_citations, connected_client, load_settings
+from streams import check_citations
+from streams import connected_client
+from streams import load_settings
 
 async def main():
     async with connected_client(load_settings().kafka) as client:

@@ -15,7 +15,7 @@ from streams.comparison.relevance import Relevance
 from streams.comparison.reports.words import share, why
 from streams.comparison.summary import MeanOverlap
 from streams.comparison.thresholds import Check
-from streams.printable import printable
+from streams.output.printable import printable
 
 MAX_SHOWN_REQUESTS = 10
 MAX_ID_CHARS = 40
