@@ -29,7 +29,7 @@ class CircuitBreaker:
         probe_interval_s: float,
         on_change: Callable[[CircuitState], object] = lambda _state: None,
     ) -> None:
-        """Starts closed.
+        """Start closed.
 
         Args:
             failure_threshold: Failures in a row that open the circuit, at least 1.
@@ -51,7 +51,7 @@ class CircuitBreaker:
         return self._state
 
     def enter(self) -> None:
-        """Asks to pass; every caller that may must say `succeeded`, `failed` or `gave_up` afterwards.
+        """Ask to pass; every caller that may must say `succeeded`, `failed` or `gave_up` afterwards.
 
         Raises:
             CircuitOpen: It may not.
@@ -63,12 +63,12 @@ class CircuitBreaker:
         self._move("half_open")
 
     def succeeded(self) -> None:
-        """Records that the search answers, if only to refuse a question."""
+        """Record that the search answers, if only to refuse a question."""
         self._failures = 0
         self._move("closed")
 
     def failed(self, call: object | None = None) -> None:
-        """Records that the search did not answer.
+        """Record that the search did not answer.
 
         Args:
             call: What failed, where several callers shared it: it counts once.
@@ -80,12 +80,12 @@ class CircuitBreaker:
             self._open()
 
     def gave_up(self) -> None:
-        """Records that a caller left without knowing; a probe that leaves makes place for another."""
+        """Record that a caller left without knowing; a probe that leaves makes place for another."""
         if self._state == "half_open":
             self._open()
 
     async def passable(self) -> None:
-        """Waits until a caller may pass, if only as a probe."""
+        """Wait until a caller may pass, if only as a probe."""
         while self._state != "closed":
             self._changed.clear()
             left = self._probe_at - _now() if self._state == "open" else None

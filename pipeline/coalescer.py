@@ -63,7 +63,7 @@ class Coalescer(Generic[Q, A]):
     def __init__(
         self, ask: Callable[[Sequence[Q], float], Awaitable[Sequence[A]]], *, max_calls: int
     ) -> None:
-        """Takes what to ask with.
+        """Initialize with what to ask with.
 
         Args:
             ask: Called with questions of one group and the seconds they have; gives one answer each.
@@ -78,7 +78,7 @@ class Coalescer(Generic[Q, A]):
     async def ask(
         self, questions: Sequence[Q], *, group: Hashable, batch_size: int, timeout_s: float
     ) -> list[A]:
-        """Asks, together with whoever else asks now.
+        """Ask, together with whoever else asks now.
 
         Args:
             questions: At least one.
@@ -101,7 +101,7 @@ class Coalescer(Generic[Q, A]):
                 _leave(each)
 
     def _start_soon(self) -> None:
-        """Starts calls at the end of this turn of the event loop: what is asked in one turn goes together."""
+        """Start calls at the end of this turn of the event loop: what is asked in one turn goes together."""
         if not self._starting:
             self._starting = True
             asyncio.get_running_loop().call_soon(self._start)
@@ -173,7 +173,7 @@ class Coalescer(Generic[Q, A]):
 
 
 def _leave(question: _Question[Q, A]) -> None:
-    """Lets a caller go; the last one takes the call along."""
+    """Let a caller go; the last one takes the call along."""
     if question.answer.done() and not question.answer.cancelled():
         question.answer.exception()  # somebody has seen it
         return
@@ -189,7 +189,7 @@ def _fail(question: _Question[Q, A], error: Exception) -> None:
 
 
 def _shared(error: SearchError, call: object) -> SearchError:
-    """Gives each caller an error of its own, for each counts its tries in it."""
+    """Return each caller an error of its own, for each counts its tries in it."""
     own = type(error)(*error.args)
     own.call = call
     own.__cause__ = error.__cause__ or error

@@ -24,7 +24,7 @@ class CitableEvidence(Protocol):
 
 
 class CitableResult(Protocol):
-    """A result with its evidence, such as `streams.wire.results.decode` reads from the results topic."""
+    """A result with its evidence, such as `decode_result` reads from the results topic."""
 
     @property
     def evidence(self) -> Sequence[CitableEvidence]:
@@ -60,7 +60,7 @@ class CitationCheck:
 
 
 def check_citations(result: CitableResult, cited_ids: Iterable[str]) -> CitationCheck:
-    """Tells which of the ids that an agent cites stand in the evidence it was shown.
+    """Return which of the ids that an agent cites stand in the evidence it was shown.
 
     Ids are compared as they are: no case folding, no stripping. An id that is an evidence key and a
     document's id as well counts as the evidence key. A blank id is never projected.

@@ -39,7 +39,7 @@ _PLAIN_INDEX = 2**31
 def evidence_key(
     *, doc_id: str | None, chunk_index: int | None, vector_id: str | None, source: str | None, content: str
 ) -> str:
-    """Names a chunk.
+    """Name a chunk.
 
     Returns:
         `{doc_id}#chunk-{chunk_index}` where both are known, else `vector:{vector_id}`, else `content:`
@@ -57,7 +57,7 @@ def evidence_key(
 
 
 def identify(hit: SearchHit, query: int, rank: int) -> Candidate | Dropped:
-    """Reads a hit's identity out of its metadata.
+    """Read a hit's identity out of its metadata.
 
     Args:
         hit: The hit as the port returned it.
@@ -98,7 +98,7 @@ def identify(hit: SearchHit, query: int, rank: int) -> Candidate | Dropped:
 
 
 def evidence_of(candidate: Candidate, reasons: Sequence[HitReason], *, rank: int) -> Evidence:
-    """Reads what is shown of a hit; `reasons` begin with its own."""
+    """Read what is shown of a hit; `reasons` begin with its own."""
     score, _, _, key, doc_id, chunk_index, hit = candidate
     fields = metadata_object(hit.metadata)
     return Evidence(
@@ -117,19 +117,19 @@ def evidence_of(candidate: Candidate, reasons: Sequence[HitReason], *, rank: int
 
 
 def reason_of(candidate: Candidate) -> HitReason:
-    """Says which query found a hit, where and with what score."""
+    """Return which query found a hit, where and with what score."""
     return HitReason(candidate[1], candidate[2], -candidate[0])
 
 
 def drop(candidate: Candidate, why: DropReason) -> Dropped:
-    """Records that a hit is not in the evidence, and why; a duplicate is merged into its own evidence key."""
+    """Record that a hit is not in the evidence, and why; a duplicate is merged into its own evidence key."""
     _, query, rank, key, *_ = candidate
     merged_into = key if why == "duplicate" else None
     return Dropped(document_id=key, reason=why, query=query, rank=rank, merged_into=merged_into)
 
 
 def metadata_object(metadata: Mapping[str, object] | str | None) -> Mapping[str, object]:
-    """Gives metadata as an object, whichever of its three forms it came in.
+    """Return metadata as an object, whichever of its three forms it came in.
 
     Text that is not the JSON of an object holds no metadata: the hit then has no document, and is not lost.
     """
@@ -145,7 +145,7 @@ def metadata_object(metadata: Mapping[str, object] | str | None) -> Mapping[str,
 
 
 def usable_id(value: object) -> str | None:
-    """Gives an id as text, or `None` where the value cannot be one.
+    """Return an id as text, or `None` where the value cannot be one.
 
     A string that is not blank (stripped), an integer, or a float with an integral value: JSON parsers that
     only know doubles turn 42 into 42.0. Booleans are no ids. Nothing else is changed about an id.
@@ -157,7 +157,7 @@ def usable_id(value: object) -> str | None:
 
 
 def usable_index(value: object) -> int | None:
-    """Gives a chunk index, or `None` where the value cannot be one.
+    """Return a chunk index, or `None` where the value cannot be one.
 
     An integer ≥ 0, an integral float ≥ 0, or a string of ASCII digits; 0 is an index, booleans are none.
     """
@@ -183,7 +183,7 @@ def _first_usable(
 
 
 def _vector_id(value: object) -> str | None:
-    """An engine's id as its exact text: 64-bit ids must survive, so floats are not taken for ids."""
+    """Return an engine's id as its exact text: 64-bit ids must survive, so floats are not taken for ids."""
     if isinstance(value, str):
         return _text(value)
     return None if isinstance(value, float) else usable_id(value)
@@ -211,7 +211,7 @@ def _text(value: object) -> str | None:
 
 
 def _float(score: object) -> float | None:
-    """Gives a score that is not a float already as one; what it is not is no score."""
+    """Return a score that is not a float already as one; what it is not is no score."""
     if isinstance(score, bool) or not isinstance(score, int | float):
         return None
     try:

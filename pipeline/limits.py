@@ -16,7 +16,7 @@ KNOWN_WIDTHS = 1_024
 
 
 def configured_widths(retrieve_k: int | None, return_n: int | None, top_k: int | None) -> tuple[int, int]:
-    """Gives recall width and return width; the legacy `top_k` stands in for whichever is absent.
+    """Return recall width and return width; the legacy `top_k` stands in for whichever is absent.
 
     Returns:
         `(retrieve_k, return_n)`.
@@ -38,7 +38,7 @@ def override_limits(
     return_n: int | None = None,
     max_chunks_per_document: int | None = None,
 ) -> Limits:
-    """Applies a request's widths to the configured ones.
+    """Apply a request's widths to the configured ones.
 
     A request that narrows `retrieve_k` and says nothing of `return_n` gets at most as many blocks as it asks
     for hits.
@@ -81,7 +81,7 @@ def narrow_budget(
     max_chars_per_item: int | None = None,
     max_total_chars: int | None = None,
 ) -> Budget:
-    """Applies a request's budget: whichever of the two is smaller holds."""
+    """Apply a request's budget: whichever of the two is smaller holds."""
     return replace(
         configured,
         max_items=min(configured.max_items, _first(max_items, configured.max_items)),

@@ -37,12 +37,12 @@ class LookupPipeline:
     """Runs lookups through a search port. Holds no state between them."""
 
     def __init__(self, search: KnowledgeSearchPort, embedder: EmbeddingPort | None) -> None:
-        """Takes the ports; `embedder` is `None` where every request brings vectors."""
+        """Initialize with the ports; `embedder` is `None` where every request brings vectors."""
         self._search = search
         self._embedder = embedder
 
     async def run(self, lookup: Lookup, *, timeout_s: float) -> Answered:
-        """Answers a lookup.
+        """Answer a lookup.
 
         One path's failure does not touch the others, and when this returns or is cancelled, none of its
         searches is still running.
@@ -105,7 +105,7 @@ class LookupPipeline:
 
 
 async def _settled(asking: Coroutine[Any, Any, T], deadline: float, late: SearchTimeout) -> T | Exception:
-    """Awaits a port; whatever it raises is given back, for the agent gets an answer all the same."""
+    """Await a port; whatever it raises is given back, for the agent gets an answer all the same."""
     try:
         with TimeLimit(deadline):
             return await asking

@@ -41,7 +41,7 @@ class PathAnswer:
 def conclude(
     answers: Sequence[PathAnswer], *, limits: Limits, budget: Budget, explain: bool = True
 ) -> Outcome:
-    """Processes and projects the hits of the paths that answered.
+    """Process and project the hits of the paths that answered.
 
     Args:
         answers: One a query, in the request's order.

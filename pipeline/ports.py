@@ -1,6 +1,6 @@
 """What the pipeline needs from outside: a search and, unless requests bring vectors, an embedder.
 
-An adapter is anything with these methods; it inherits nothing. `tests/contracts` holds the suites that every
+An adapter is anything with these methods; it inherits nothing. `pipeline.testing` holds the suites that every
 adapter passes.
 """
 
@@ -17,14 +17,14 @@ class KnowledgeSearchPort(Protocol):
     """Searches a knowledge base. Many searches run at once on one event loop."""
 
     async def start(self) -> None:
-        """Connects and checks that searches can work, once, inside the running loop.
+        """Connect and check that searches can work, once, inside the running loop.
 
         Raises:
             ConfigurationError: One line saying what is missing or does not fit.
         """
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Finds what is nearest to a query.
+        """Find what is nearest to a query.
 
         Args:
             query: Text, embedding, width and conditions.
@@ -41,7 +41,7 @@ class KnowledgeSearchPort(Protocol):
         """
 
     async def close(self) -> None:
-        """Releases what `start` took. Called once, also after a `start` that failed."""
+        """Release what `start` took. Called once, also after a `start` that failed."""
 
 
 @runtime_checkable
@@ -51,7 +51,7 @@ class SearchesManyAtOnce(KnowledgeSearchPort, Protocol):
     async def search_many(
         self, queries: Sequence[SearchQuery], *, timeout_s: float
     ) -> Sequence[Sequence[SearchHit]]:
-        """Answers each query as `search` would.
+        """Answer each query as `search` would.
 
         Args:
             queries: At least one, all of one `limit` and the same conditions.
@@ -97,14 +97,14 @@ class EmbeddingPort(Protocol):
         """Length of the vectors; known once started."""
 
     async def start(self) -> None:
-        """Loads or connects, once, inside the running loop.
+        """Load or connect, once, inside the running loop.
 
         Raises:
             ConfigurationError: One line saying what is missing or does not fit.
         """
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
-        """Embeds texts.
+        """Embed texts.
 
         Args:
             texts: 1 or more, none of them blank.
@@ -120,4 +120,4 @@ class EmbeddingPort(Protocol):
         """
 
     async def close(self) -> None:
-        """Releases what `start` took. Called once, also after a `start` that failed."""
+        """Release what `start` took. Called once, also after a `start` that failed."""

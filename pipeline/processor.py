@@ -49,7 +49,7 @@ class Processed:
 
 
 def process(paths: Iterable[PathHits], limits: Limits) -> Processed:
-    """Turns the hits of all paths into ranked blocks.
+    """Turn the hits of all paths into ranked blocks.
 
     Args:
         paths: The hits of each path, best first, each path of another query; the order of the paths does not
@@ -91,7 +91,7 @@ def _identify(paths: Iterable[PathHits]) -> tuple[list[Candidate], list[Dropped]
 def _select(
     ranked: Sequence[Candidate], max_chunks_per_document: int
 ) -> tuple[list[Candidate], list[Candidate], list[Candidate]]:
-    """Gives the best candidate of each chunk within the cap, the duplicates, and what is over the cap."""
+    """Return the best candidate of each chunk within the cap, the duplicates, and what is over the cap."""
     kept: list[Candidate] = []
     duplicates: list[Candidate] = []
     over: list[Candidate] = []

@@ -33,7 +33,7 @@ class Projected:
 
 
 def project(blocks: Sequence[Evidence], budget: Budget) -> Projected:
-    """Takes blocks in rank order as long as the budget lasts.
+    """Accept blocks in rank order as long as the budget lasts.
 
     A block longer than `max_chars_per_item` is shortened. One that does not fit into what is left of
     `max_total_chars` is shortened to it if at least `min_chars_per_item` are left, or if it is the first;
@@ -72,7 +72,7 @@ def project(blocks: Sequence[Evidence], budget: Budget) -> Projected:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cuts text to at most `limit` code points, at a word boundary where one is near.
+    """Cut text to at most `limit` code points, at a word boundary where one is near.
 
     White space before the first word gives way first. Where the last boundary would cost more than half of
     the limit (one very long word, or a script without spaces) the cut is made inside the word.

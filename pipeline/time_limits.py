@@ -20,7 +20,7 @@ class TimeLimit:
     __slots__ = ("_cancelling", "_limits", "_task", "at", "struck")
 
     def __init__(self, at: float) -> None:
-        """Takes when the time is over, in seconds of the running event loop's clock."""
+        """Initialize with when the time is over, in seconds of the running event loop's clock."""
         self.at = at
         self.struck = False
 
@@ -36,7 +36,7 @@ class TimeLimit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Lifts the limit.
+        """Lift the limit.
 
         Raises:
             TimeoutError: It was over, and nobody else cancelled the task.
@@ -46,7 +46,7 @@ class TimeLimit:
             raise TimeoutError from error
 
     def strike(self) -> None:
-        """Cancels the task."""
+        """Cancel the task."""
         self.struck = True
         self._task.cancel()
 
@@ -87,7 +87,7 @@ _of_thread = _OfThread()
 
 
 def _limits_of(loop: asyncio.AbstractEventLoop) -> _Limits:
-    """Gives the limits of the loop that runs in this thread."""
+    """Return the limits of the loop that runs in this thread."""
     if _of_thread.loop is not loop:
         _of_thread.loop, _of_thread.limits = loop, _Limits()
     return _of_thread.limits

@@ -17,7 +17,7 @@ from streams.kafka.connection import client_arguments
 from streams.kafka.records import Headers
 from streams.kafka.topics import max_record_bytes, require_topics
 from streams.settings.model import KafkaSettings, TopicSettings
-from streams.wire.results import HEADER_REQUEST_ID, LookupResult, decode
+from streams.wire.results import HEADER_REQUEST_ID, LookupResult, decode_result
 
 POLL_MS = 1_000
 
@@ -30,7 +30,7 @@ class LookupClient:
     """Sends requests and awaits their results, many at once. Made by `connected_client`."""
 
     def __init__(self, producer: AIOKafkaProducer, consumer: AIOKafkaConsumer, topics: TopicSettings) -> None:
-        """Takes started clients; the consumer reads the results topic from its end."""
+        """Initialize with started clients; the consumer reads the results topic from its end."""
         self._producer = producer
         self._consumer = consumer
         self._topics = topics
@@ -45,7 +45,7 @@ class LookupClient:
         headers: Headers = (),
         timeout_s: float = 30.0,
     ) -> LookupResult:
-        """Sends a request and awaits its result.
+        """Send a request and await its result.
 
         Args:
             request: The request's fields; a `request_id` is made up where it has none.
@@ -72,7 +72,7 @@ class LookupClient:
                 return await result
 
     async def receive(self) -> None:
-        """Hands results to those who wait for them, until it is cancelled.
+        """Hand results to those who wait for them, until it is cancelled.
 
         Whoever still waits then gets `ClientClosed`, and so does whoever asks later.
         """
@@ -94,7 +94,7 @@ class LookupClient:
                     waiting.set_exception(ClientClosed(reason))
 
     async def _take_in_new_partitions(self) -> None:
-        """Reads the partitions too that the topic was given since, from their beginning."""
+        """Read the partitions too that the topic was given since, from their beginning."""
         known = self._consumer.assignment()
         numbers = self._consumer.partitions_for_topic(self._topics.results) or ()
         new = {TopicPartition(self._topics.results, number) for number in numbers} - known
@@ -107,7 +107,7 @@ class LookupClient:
 
     @contextmanager
     def _expected(self, request_id: object) -> Iterator[asyncio.Future[LookupResult]]:
-        """Notes who waits for a result."""
+        """Note who waits for a result."""
         if not isinstance(request_id, str) or not request_id:
             raise ValueError(f"request_id must be a string that is not empty, not {request_id!r}")
         if request_id in self._waiting:
@@ -126,7 +126,7 @@ class LookupClient:
 
 @asynccontextmanager
 async def connected_client(kafka: KafkaSettings) -> AsyncIterator[LookupClient]:
-    """Connects a client and disconnects it again.
+    """Connect a client and disconnect it again.
 
     Raises:
         ConfigurationError: One line saying why the brokers or the topics cannot be reached.
@@ -153,7 +153,7 @@ async def connected_client(kafka: KafkaSettings) -> AsyncIterator[LookupClient]:
 
 
 async def _read_from_end(consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -> None:
-    """Takes its places before the first request is sent, so that no result can come too early."""
+    """Accept its places before the first request is sent, so that no result can come too early."""
     consumer.assign(partitions)
     for partition, offset in (await consumer.end_offsets(partitions)).items():
         consumer.seek(partition, offset)
@@ -166,13 +166,13 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
 
 def _settle(waiting: asyncio.Future[LookupResult], value: bytes) -> None:
     try:
-        waiting.set_result(decode(value))
+        waiting.set_result(decode_result(value))
     except ValueError as error:
         waiting.set_exception(error)
 
 
 def _request_id(headers: Iterable[tuple[str, bytes | None]]) -> str:
-    """Gives the id in a result's headers, an empty text where there is none."""
+    """Return the id in a result's headers, an empty text where there is none."""
     for name, value in headers:
         if name == HEADER_REQUEST_ID and value is not None:
             return value.decode("utf-8", "replace")

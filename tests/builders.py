@@ -30,7 +30,7 @@ from streams.settings.model import TopicSettings
 from streams.stage.answering import Answerer
 from streams.wire.request_rules import RequestRules
 from streams.wire.results import LookupResult
-from streams.wire.results import encode as result_json
+from streams.wire.results import encode_result as result_json
 
 T = TypeVar("T")
 
@@ -46,41 +46,41 @@ def hit(
     row_id: str | int | None = None,
     **metadata: object,
 ) -> SearchHit:
-    """Gives a hit; `doc` and `chunk` go into its metadata as `docId` and `chunkIndex`."""
+    """Return a hit; `doc` and `chunk` go into its metadata as `docId` and `chunkIndex`."""
     named = {"docId": doc, "chunkIndex": chunk}
     known: dict[str, object] = {field: value for field, value in named.items() if value is not None}
     return SearchHit(id=row_id, content=content, metadata=known | metadata, score=score)
 
 
 def hit_with(**values: Any) -> SearchHit:
-    """Gives a hit field by field, also with values that its types forbid."""
+    """Return a hit field by field, also with values that its types forbid."""
     return SearchHit(**{"content": "Restart the consumer.", "score": 0.5, **values})
 
 
 def path(*hits: SearchHit, query: int = 0) -> PathHits:
-    """Gives the hits of one query."""
+    """Return the hits of one query."""
     return PathHits(query=query, hits=hits)
 
 
 def answer(*hits: SearchHit, query: int = 0) -> PathAnswer:
-    """Gives the answer of a path that succeeded."""
+    """Return the answer of a path that succeeded."""
     return PathAnswer(query=query, hits=path(*hits, query=query))
 
 
 def failure(query: int = 0, problem: Problem = UNAVAILABLE) -> PathAnswer:
-    """Gives the answer of a path that failed."""
+    """Return the answer of a path that failed."""
     return PathAnswer(query=query, hits=path(query=query), error=problem)
 
 
 def block(found: SearchHit, *, query: int = 0, rank: int = 1) -> Evidence:
-    """Gives the block of a hit that is not rejected and has no duplicates; its place is the first."""
+    """Return the block of a hit that is not rejected and has no duplicates; its place is the first."""
     candidate = identify(found, query, rank)
     assert not isinstance(candidate, Dropped)
     return evidence_of(candidate, [reason_of(candidate)], rank=1)
 
 
 def limits(*, retrieve_k: int = 20, return_n: int = 5, max_chunks_per_document: int = 2) -> Limits:
-    """Gives widths; the defaults are the product's."""
+    """Return widths; the defaults are the product's."""
     return Limits(retrieve_k=retrieve_k, return_n=return_n, max_chunks_per_document=max_chunks_per_document)
 
 
@@ -91,7 +91,7 @@ def budget(
     max_total_chars: int = 8_000,
     min_chars_per_item: int = 200,
 ) -> Budget:
-    """Gives a budget; the defaults are the product's."""
+    """Return a budget; the defaults are the product's."""
     return Budget(
         max_items=max_items,
         max_chars_per_item=max_chars_per_item,
@@ -106,7 +106,7 @@ def lookup(
     conditions: tuple[Condition, ...] = (),
     widths: Limits | None = None,
 ) -> Lookup:
-    """Gives a lookup under the product's default limits and budget."""
+    """Return a lookup under the product's default limits and budget."""
     return Lookup(
         queries=queries,
         vectors=vectors,
@@ -121,7 +121,7 @@ EmbeddingReply: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[Vector]
 
 
 def answering(*items: T) -> Callable[[object], Awaitable[Sequence[T]]]:
-    """Gives a reply that comes at once."""
+    """Return a reply that comes at once."""
 
     async def reply(_asked: object) -> Sequence[T]:
         return items
@@ -130,7 +130,7 @@ def answering(*items: T) -> Callable[[object], Awaitable[Sequence[T]]]:
 
 
 def raising(error: BaseException) -> Callable[[object], Awaitable[tuple[()]]]:
-    """Gives a reply that is an error."""
+    """Return a reply that is an error."""
 
     async def reply(_asked: object) -> tuple[()]:
         raise error
@@ -151,7 +151,7 @@ class Hanging:
         self.cancelled = False
 
     async def __call__(self, _asked: object) -> tuple[()]:
-        """Waits until it is cancelled."""
+        """Wait until it is cancelled."""
         self.waiting.set()
         try:
             await asyncio.Event().wait()
@@ -170,22 +170,22 @@ class FakeSearch:
     """
 
     def __init__(self, replies: Mapping[str, SearchReply]) -> None:
-        """Takes the replies by query text."""
+        """Initialize with the replies by query text."""
         self._replies = replies
         self.asked: list[SearchQuery] = []
         self.timeouts_s: list[float] = []
 
     async def start(self) -> None:
-        """Has nothing to connect to."""
+        """Do nothing: there is nothing to connect to."""
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Gives the reply to the query's text."""
+        """Return the reply to the query's text."""
         self.asked.append(query)
         self.timeouts_s.append(timeout_s)
         return await self._replies[query.text](query)
 
     async def close(self) -> None:
-        """Has nothing to release."""
+        """Do nothing: nothing is held."""
 
 
 class FakeEmbedder:
@@ -198,29 +198,29 @@ class FakeEmbedder:
     """
 
     def __init__(self, reply: EmbeddingReply) -> None:
-        """Takes the reply to every call."""
+        """Initialize with the reply to every call."""
         self._reply = reply
         self.dimension = 2
         self.asked: list[tuple[str, ...]] = []
         self.timeouts_s: list[float] = []
 
     async def start(self) -> None:
-        """Has nothing to load."""
+        """Have nothing to load."""
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
-        """Gives the reply."""
+        """Return the reply."""
         self.asked.append(tuple(texts))
         self.timeouts_s.append(timeout_s)
         return await self._reply(texts)
 
     async def close(self) -> None:
-        """Has nothing to release."""
+        """Do nothing: nothing is held."""
 
 
 def lookup_answerer(
     search: KnowledgeSearchPort, *, widths: Limits | None = None, room: Budget | None = None
 ) -> Answerer:
-    """Gives what answers requests over a port, without an embedder, by the product's rules or others."""
+    """Return what answers requests over a port, without an embedder, by the product's rules or others."""
     return Answerer(
         LookupPipeline(search, None),
         rules=RequestRules(
@@ -238,7 +238,7 @@ def lookup_answerer(
 def consumed(
     value: bytes | None, *, key: bytes | None = b"session-7", headers: Headers = ()
 ) -> ConsumedRecord:
-    """Gives a request as it was read."""
+    """Return a request as it was read."""
     return ConsumedRecord(
         topic="lookup.requests",
         partition=3,
@@ -256,7 +256,7 @@ def recording(
     room: Budget | None = None,
     **request: object,
 ) -> Recording:
-    """Gives the recording of a lookup that was answered from these answers, by the rules as they are now."""
+    """Return the recording of a lookup that was answered from these answers, by the rules as they are now."""
     fields = {"request_id": "r-1", "queries": [f"query {each.query}" for each in answers]} | request
     widths, room = widths or limits(), room or budget()
     outcome = conclude(answers, limits=widths, budget=room)

@@ -27,7 +27,7 @@ class _Row(NamedTuple):
 
 
 def expected(paths: Sequence[Plain], *, limits: Plain, budget: Plain) -> dict[str, Any]:
-    """Works out evidence and ledger.
+    """Work out evidence and ledger.
 
     Args:
         paths: `{"query": 0, "hits": [{"id", "content", "metadata", "score"}, …]}` for each path that
@@ -62,7 +62,7 @@ def expected(paths: Sequence[Plain], *, limits: Plain, budget: Plain) -> dict[st
 
 
 def observed(result: Plain) -> dict[str, Any]:
-    """Gives of a result, or of an outcome as an object, what `expected` works out."""
+    """Return of a result, or of an outcome as an object, what `expected` works out."""
     fields = ("document_id", "content", "truncated", "score")
     return {
         "evidence": [
@@ -102,7 +102,7 @@ def _betters(row: _Row, rows: Sequence[_Row]) -> int:
 
 
 def _betters_of_document(row: _Row, rows: Sequence[_Row]) -> int:
-    """A hit without a document is the only one of its document."""
+    """Return a hit without a document is the only one of its document."""
     return 0 if row.doc is None else _betters(row, [other for other in rows if other.doc == row.doc])
 
 
@@ -128,7 +128,7 @@ def _within(rows: Sequence[_Row], budget: Plain) -> list[tuple[_Row, str]]:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The most whole words that fit, unless they are less than half of what would fit."""
+    """Return the most whole words that fit, unless they are less than half of what would fit."""
     if len(text) <= limit:
         return text
     text = text.lstrip()

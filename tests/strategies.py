@@ -61,12 +61,12 @@ _NO_METADATA: list[object] = [
 
 
 def _mostly(good: list[object], bad: list[object]) -> st.SearchStrategy[object]:
-    """Gives a good one two times in three or more often."""
+    """Return a good one two times in three or more often."""
     return st.sampled_from([*good * -(-2 * len(bad) // len(good)), *bad])
 
 
 def metadata_objects(*, encodable: bool = False) -> st.SearchStrategy[dict[str, object]]:
-    """Gives metadata that have some of the fields that are read, each usable or not."""
+    """Return metadata that have some of the fields that are read, each usable or not."""
     doc_ids = _mostly(_DOC_IDS if encodable else [*_DOC_IDS, LONE_SURROGATE], _NO_IDS)
     indexes = _mostly(_INDEXES if encodable else [*_INDEXES, *_LARGE_INDEXES], _NO_INDEXES)
     texts = st.sampled_from(_TEXTS)
@@ -90,13 +90,13 @@ def _metadata(*, encodable: bool) -> st.SearchStrategy[object]:
 
 
 def contents() -> st.SearchStrategy[str]:
-    """Gives contents that are not blank: words of every length between any white space, and any text."""
+    """Return contents that are not blank: words of every length between any white space, and any text."""
     words = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=8).map("".join)
     return st.one_of(words, st.text(min_size=1, max_size=8)).filter(str.strip)
 
 
 def hits(*, encodable: bool = False) -> st.SearchStrategy[SearchHit]:
-    """Gives anything that could come out of a search port, also what its types forbid.
+    """Return anything that could come out of a search port, also what its types forbid.
 
     Args:
         encodable: Whether to leave out what JSON on the wire cannot hold.
@@ -112,14 +112,14 @@ def hits(*, encodable: bool = False) -> st.SearchStrategy[SearchHit]:
 
 
 def sound_hits() -> st.SearchStrategy[SearchHit]:
-    """Gives hits that are not rejected: they have some content and a finite score."""
+    """Return hits that are not rejected: they have some content and a finite score."""
     return st.builds(
         replace, hits(), content=contents(), score=st.floats(allow_nan=False, allow_infinity=False)
     )
 
 
 def paths(*, encodable: bool = False) -> st.SearchStrategy[tuple[PathHits, ...]]:
-    """Gives the hits of 1 to 3 queries, up to 6 each, in the request's order."""
+    """Return the hits of 1 to 3 queries, up to 6 each, in the request's order."""
     return st.lists(st.lists(hits(encodable=encodable), max_size=6), min_size=1, max_size=3).map(
         lambda found: tuple(
             PathHits(query=query, hits=tuple(of_query)) for query, of_query in enumerate(found)
@@ -128,7 +128,7 @@ def paths(*, encodable: bool = False) -> st.SearchStrategy[tuple[PathHits, ...]]
 
 
 def widths() -> st.SearchStrategy[Limits]:
-    """Gives limits that bite on a few hits."""
+    """Return limits that bite on a few hits."""
     return st.builds(
         lambda return_n, more, cap: limits(
             retrieve_k=return_n + more, return_n=return_n, max_chunks_per_document=cap
@@ -140,7 +140,7 @@ def widths() -> st.SearchStrategy[Limits]:
 
 
 def budgets() -> st.SearchStrategy[Budget]:
-    """Gives budgets that bite on a few short contents."""
+    """Return budgets that bite on a few short contents."""
     return st.builds(
         budget,
         max_items=st.integers(min_value=1, max_value=8),

@@ -9,15 +9,15 @@ class AroundSearch:
     """Starts and closes with the search port behind it."""
 
     def __init__(self, search: KnowledgeSearchPort) -> None:
-        """Takes the port behind."""
+        """Initialize with the port behind."""
         self._search = search
 
     async def start(self) -> None:
-        """Starts the port behind."""
+        """Start the port behind."""
         await self._search.start()
 
     async def close(self) -> None:
-        """Closes the port behind."""
+        """Close the port behind."""
         await self._search.close()
 
 
@@ -25,7 +25,7 @@ class AroundEmbedder:
     """Starts and closes with the embedder behind it, and has its dimension."""
 
     def __init__(self, embedder: EmbeddingPort) -> None:
-        """Takes the embedder behind."""
+        """Initialize with the embedder behind."""
         self._embedder = embedder
 
     @property
@@ -34,9 +34,9 @@ class AroundEmbedder:
         return self._embedder.dimension
 
     async def start(self) -> None:
-        """Starts the embedder behind."""
+        """Start the embedder behind."""
         await self._embedder.start()
 
     async def close(self) -> None:
-        """Closes the embedder behind."""
+        """Close the embedder behind."""
         await self._embedder.close()

@@ -17,7 +17,7 @@ class CoalescingSearch(AroundSearch):
     """A search port that asks another many questions in one call."""
 
     def __init__(self, search: SearchesManyAtOnce, *, max_batch_size: int, max_calls: int) -> None:
-        """Takes the port.
+        """Initialize with the port.
 
         Args:
             search: Answers many questions in one call.
@@ -31,7 +31,7 @@ class CoalescingSearch(AroundSearch):
         )
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Asks the port behind, together with whoever asks now for as many hits under the same conditions."""
+        """Ask the port behind, together with whoever asks now for as many hits under the same conditions."""
         [hits] = await self._coalescer.ask(
             [query],
             group=_group(query),
@@ -45,7 +45,7 @@ class CoalescingEmbedder(AroundEmbedder):
     """An embedder that gives another the texts of many callers in one call."""
 
     def __init__(self, embedder: EmbeddingPort, *, max_batch_size: int, max_calls: int) -> None:
-        """Takes the embedder.
+        """Initialize with the embedder.
 
         Args:
             embedder: Embeds.
@@ -59,21 +59,21 @@ class CoalescingEmbedder(AroundEmbedder):
         )
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
-        """Asks the embedder behind, together with whoever asks now."""
+        """Ask the embedder behind, together with whoever asks now."""
         return await self._coalescer.ask(
             texts, group=None, batch_size=self._max_batch_size, timeout_s=timeout_s
         )
 
 
 def coalescing(search: KnowledgeSearchPort, *, max_batch_size: int, max_calls: int) -> KnowledgeSearchPort:
-    """Gives a search port that joins concurrent searches, or the port itself where it takes one at a time."""
+    """Return a port that joins concurrent searches, or the port itself where it takes one at a time."""
     if not isinstance(search, SearchesManyAtOnce):
         return search
     return CoalescingSearch(search, max_batch_size=max_batch_size, max_calls=max_calls)
 
 
 def _group(query: SearchQuery) -> Hashable:
-    """What queries of one call have in common. Types count: `True` is `1` to Python, and not to a filter."""
+    """Return what queries of one call share. Types count: `True` is `1` to Python, and not to a filter."""
     return query.limit, *(
         (condition.field, *((type(value), value) for value in condition.any_of))
         for condition in query.conditions

@@ -8,7 +8,7 @@ from pipeline.model import Condition, Scalar
 
 
 def satisfies(metadata: Mapping[str, object], conditions: Iterable[Condition]) -> bool:
-    """Tells whether every condition holds of a row's metadata; an absent field equals nothing."""
+    """Return whether every condition holds of a row's metadata; an absent field equals nothing."""
     return all(
         any(_equal(metadata.get(condition.field), value) for value in condition.any_of)
         for condition in conditions
@@ -16,7 +16,7 @@ def satisfies(metadata: Mapping[str, object], conditions: Iterable[Condition]) -
 
 
 def _equal(found: object, wanted: Scalar) -> bool:
-    """Compares as JSON does: `true` is not `1`, `"5"` is not `5`, `1` is `1.0`."""
+    """Compare as JSON does: `true` is not `1`, `"5"` is not `5`, `1` is `1.0`."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
     if isinstance(wanted, str):

@@ -58,7 +58,7 @@ class MilvusCollection:
         )
 
     def client_options(self, *, timeout_s: float) -> dict[str, Any]:
-        """Gives the arguments of the client's constructor."""
+        """Return the arguments of the client's constructor."""
         options: dict[str, Any] = {
             "uri": self.uri,
             "token": self.token or "",
@@ -92,7 +92,7 @@ class CollectionShape:
 
 
 def read_shape(description: Mapping[str, Any], collection: MilvusCollection) -> CollectionShape:
-    """Reads a collection's shape out of the engine's description of it.
+    """Read a collection's shape out of the engine's description of it.
 
     Raises:
         ConfigurationError: A field is missing or has a type that it must not have.
@@ -115,7 +115,7 @@ def read_shape(description: Mapping[str, Any], collection: MilvusCollection) -> 
 
 
 def check_dimension(shape: CollectionShape, collection: MilvusCollection, embedder: int) -> None:
-    """Compares a collection's vectors with an embedder's.
+    """Compare a collection's vectors with an embedder's.
 
     Raises:
         ConfigurationError: They have different dimensions.

@@ -40,7 +40,7 @@ class MilvusDenseSearch:
     """A search port over one collection. Searches are one call of the engine, and no call is repeated."""
 
     def __init__(self, collection: MilvusCollection, *, expected_dimension: int | None = None) -> None:
-        """Takes the collection; nothing is opened.
+        """Initialize with the collection; nothing is opened.
 
         Args:
             collection: Where it is and what its fields are called.
@@ -73,7 +73,7 @@ class MilvusDenseSearch:
         return IndexDescription(collection=self._collection.collection, traits=traits)
 
     async def start(self) -> None:
-        """Connects and checks that the collection can be searched; loads it if it is not loaded.
+        """Connect and check that the collection can be searched; loads it if it is not loaded.
 
         Raises:
             ConfigurationError: One line saying what is missing or does not fit; after 10 s at the latest.
@@ -95,7 +95,7 @@ class MilvusDenseSearch:
             raise ConfigurationError(f"Milvus at {address}: {explain(error)}") from error
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Finds the rows whose vectors are nearest to the query's.
+        """Find the rows whose vectors are nearest to the query's.
 
         Args:
             query: Its text is not used.
@@ -119,7 +119,7 @@ class MilvusDenseSearch:
     async def search_many(
         self, queries: Sequence[SearchQuery], *, timeout_s: float
     ) -> Sequence[Sequence[SearchHit]]:
-        """Answers queries of one `limit` and the same conditions in one call of the engine.
+        """Answer queries of one `limit` and the same conditions in one call of the engine.
 
         Args:
             queries: At least one.
@@ -163,7 +163,7 @@ class MilvusDenseSearch:
         return [[hit for hit in hits if _holds(hit, conditions)] for hits in answers]
 
     async def close(self) -> None:
-        """Closes the connection. The embedded engine of Milvus Lite runs until the process ends."""
+        """Close the connection. The embedded engine of Milvus Lite runs until the process ends."""
         if self._client is not None:
             await self._client.close()
 
@@ -242,7 +242,7 @@ class MilvusDenseSearch:
         )
 
     def _output_fields(self, shape: CollectionShape) -> list[str]:
-        """Names the fields to return, never the vector: `*` would, and Milvus 2.3 then loses 64-bit ids."""
+        """Name the fields to return, never the vector: `*` would, and Milvus 2.3 then loses 64-bit ids."""
         if self._collection.metadata_layout == "field":
             return [self._collection.content_field, self._collection.metadata_field]
         dynamic = ("$meta",) if shape.dynamic else ()

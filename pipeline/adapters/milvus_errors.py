@@ -143,13 +143,13 @@ _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 
 
 def search_error(error: EngineError) -> SearchError:
-    """Gives the port's error for one of the engine's; raise it `from` that."""
+    """Return the port's error for one of the engine's; raise it `from` that."""
     failure = _failure(error)
     return failure.error(failure.message)
 
 
 def explain(error: EngineError) -> str:
-    """Says in one line what went wrong, with the engine's own words or the setting at fault where they help.
+    """Say in one line what went wrong, with the engine's own words or the setting at fault where they help.
 
     For people who start the stage, not for results: hosts and times may stand in it.
     """
@@ -165,17 +165,17 @@ def explain(error: EngineError) -> str:
 
 
 def is_missing(error: EngineError) -> bool:
-    """Tells whether the engine has no such collection or database."""
+    """Return whether the engine has no such collection or database."""
     return _failure(error) is _MISSING
 
 
 def is_classified(kind: type[vendor.MilvusException]) -> bool:
-    """Tells whether a class of the client's exceptions has been thought about."""
+    """Return whether a class of the client's exceptions has been thought about."""
     return kind in _BY_CLASS or kind in BY_CODE_ONLY
 
 
 def quiet_client_logs() -> None:
-    """Keeps the client's and the embedded engine's logs off the console.
+    """Keep the client's and the embedded engine's logs off the console.
 
     They write every failed call with its traceback to handlers of their own. Each of these failures is raised
     as well, so whoever handles it decides whether and how it is logged.
@@ -202,7 +202,7 @@ def _by_code(error: vendor.MilvusException) -> _Failure:
 
 
 def _root(error: EngineError) -> EngineError:
-    """Gives the first of the engine's errors behind one: the client wraps them, and its wrapper says less."""
+    """Return the first engine error behind one: the client wraps them, and its wrapper says less."""
     *_, root = _chain(error)
     return root
 

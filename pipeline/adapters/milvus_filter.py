@@ -34,7 +34,7 @@ def filter_expression(
     metadata_field: str,
     declared: Collection[str] = (),
 ) -> str:
-    """Writes conditions as an expression that holds where all of them do.
+    """Write conditions as an expression that holds where all of them do.
 
     Args:
         conditions: What must hold of a row's metadata; none give the empty expression, which holds always.
@@ -51,7 +51,7 @@ def filter_expression(
 
 
 def string_literal(value: str) -> str:
-    """Writes a string as a quoted literal.
+    """Write a string as a quoted literal.
 
     Raises:
         SearchRejected: The string holds half of a surrogate pair, which no UTF-8 text can.
@@ -84,7 +84,7 @@ def _access(field: str, layout: MetadataLayout, metadata_field: str, declared: C
 
 
 def _joined(terms: Sequence[str], operator: str) -> str:
-    """Joins terms as a balanced tree: a chain of 50 is nested more deeply than Milvus can read."""
+    """Join terms as a balanced tree: a chain of 50 is nested more deeply than Milvus can read."""
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2

@@ -14,7 +14,7 @@ from pipeline.model import SearchHit
 
 
 def hits_of(rows: Any, collection: MilvusCollection, metric: str) -> list[SearchHit]:
-    """Reads the rows that were found for one query.
+    """Read the rows that were found for one query.
 
     Args:
         rows: As the client gives them, best first.
@@ -33,7 +33,7 @@ def hits_of(rows: Any, collection: MilvusCollection, metric: str) -> list[Search
 
 
 def _entities(rows: Any) -> Sequence[dict[str, Any]]:
-    """Gives the fields of each row.
+    """Return the fields of each row.
 
     Rows decode their JSON when they are looked at, cell by cell, each with a question for its type; a column
     of plain JSON is read in one go.

@@ -52,7 +52,7 @@ class Resilience:
         circuit: CircuitBreaker,
         on_retry: Callable[[SearchError], object] = lambda _error: None,
     ) -> None:
-        """Takes what all calls to one engine share.
+        """Initialize with what all calls to one engine share.
 
         Args:
             policy: How often to ask.
@@ -64,7 +64,7 @@ class Resilience:
         self._circuit = circuit
 
     async def call(self, ask: Callable[[float], Awaitable[T]], *, timeout_s: float) -> T:
-        """Calls `ask` with the seconds it has, again where that may help.
+        """Call `ask` with the seconds it has, again where that may help.
 
         Unavailability and timeouts are asked again, rejections and unforeseen errors are not.
 
@@ -81,7 +81,7 @@ class Resilience:
             return await self._again(ask, deadline, error)
 
     async def _again(self, ask: Callable[[float], Awaitable[T]], deadline: float, first: SearchError) -> T:
-        """Goes on after a first try that failed: nearly every call needs one, and none of this."""
+        """Go on after a first try that failed: nearly every call needs one, and none of this."""
         left = deadline - asyncio.get_running_loop().time()
         async for attempt in AsyncRetrying(
             retry=retry_if_exception(_worth_retrying),
@@ -133,12 +133,12 @@ class ResilientSearch(AroundSearch):
     """A search port that asks another again."""
 
     def __init__(self, search: KnowledgeSearchPort, resilience: Resilience) -> None:
-        """Takes the port and how to ask it."""
+        """Initialize with the port and how to ask it."""
         super().__init__(search)
         self._resilience = resilience
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Asks the port behind, within `timeout_s` over all tries."""
+        """Ask the port behind, within `timeout_s` over all tries."""
         return await self._resilience.call(
             lambda left: self._search.search(query, timeout_s=left), timeout_s=timeout_s
         )
@@ -148,12 +148,12 @@ class ResilientEmbedder(AroundEmbedder):
     """An embedder that asks another again."""
 
     def __init__(self, embedder: EmbeddingPort, resilience: Resilience) -> None:
-        """Takes the embedder and how to ask it."""
+        """Initialize with the embedder and how to ask it."""
         super().__init__(embedder)
         self._resilience = resilience
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
-        """Asks the embedder behind, within `timeout_s` over all tries."""
+        """Ask the embedder behind, within `timeout_s` over all tries."""
         return await self._resilience.call(
             lambda left: self._embedder.embed(texts, timeout_s=left), timeout_s=timeout_s
         )

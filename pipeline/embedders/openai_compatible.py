@@ -31,7 +31,7 @@ class OpenAICompatibleEmbedder:
         batch_size: int = 64,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Takes the endpoint; nothing is opened.
+        """Initialize with the endpoint; nothing is opened.
 
         Args:
             base_url: What stands before `/embeddings`, such as `http://localhost:8080/v1`.
@@ -59,7 +59,7 @@ class OpenAICompatibleEmbedder:
         return self._dimension
 
     async def start(self) -> None:
-        """Connects, and embeds one text to learn the vectors' dimension, within 10 s.
+        """Connect, and embed one text to learn the vectors' dimension, within 10 s.
 
         Raises:
             ConfigurationError: One line saying why the endpoint cannot be used.
@@ -79,7 +79,7 @@ class OpenAICompatibleEmbedder:
         self._dimension = len(vector)
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
-        """Embeds texts.
+        """Embed texts.
 
         Args:
             texts: 1 or more, none of them blank.
@@ -111,7 +111,7 @@ class OpenAICompatibleEmbedder:
         return vectors
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
 
@@ -147,7 +147,7 @@ def _check_status(response: httpx.Response) -> None:
 
 
 def _vectors(answer: Any, *, count: int) -> list[Vector]:
-    """Reads the vectors out of an answer, in the order of the texts, whatever order it is in itself."""
+    """Read the vectors out of an answer, in the order of the texts, whatever order it is in itself."""
     by_index = {item["index"]: _vector(item["embedding"]) for item in answer["data"]}
     if len(by_index) != count:
         raise ValueError("there are not as many embeddings as texts")
@@ -162,7 +162,7 @@ def _vector(values: Any) -> Vector:
 
 
 def _detailed(error: SearchError) -> str:
-    """Adds, on one line, the network's own words, which whoever configures the endpoint needs."""
+    """Add, on one line, the network's own words, which whoever configures the endpoint needs."""
     cause = error.__cause__
     if isinstance(cause, httpx.TransportError | httpx.InvalidURL):
         return f"{error}: {' '.join(str(cause).split())}"

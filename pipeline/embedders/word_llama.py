@@ -21,7 +21,7 @@ class WordLlamaEmbedder:
     """An embedding port over a model in this process. Its vectors have length 1."""
 
     def __init__(self) -> None:
-        """Loads nothing yet."""
+        """Load nothing yet."""
         self._model: Any = None
 
     @property
@@ -30,7 +30,7 @@ class WordLlamaEmbedder:
         return int(self._started().embedding.shape[1])
 
     async def start(self) -> None:
-        """Loads the model from the installed package.
+        """Load the model from the installed package.
 
         Raises:
             ConfigurationError: The package does not carry it.
@@ -41,7 +41,7 @@ class WordLlamaEmbedder:
             raise ConfigurationError(f"the wordllama package does not carry its model: {error}") from error
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
-        """Embeds texts; equal texts give equal vectors, whatever stands beside them.
+        """Embed texts; equal texts give equal vectors, whatever stands beside them.
 
         Args:
             texts: 1 or more, none of them blank.
@@ -63,7 +63,7 @@ class WordLlamaEmbedder:
             raise SearchTimeout("the embedder did not answer in time") from error
 
     async def close(self) -> None:
-        """Lets go of the model."""
+        """Let go of the model."""
         self._model = None
 
     def _started(self) -> Any:
@@ -73,7 +73,7 @@ class WordLlamaEmbedder:
 
 
 def load() -> Any:
-    """Loads the model that the installed package carries."""
+    """Load the model that the installed package carries."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     import wordllama

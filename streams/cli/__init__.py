@@ -43,7 +43,7 @@ EXIT_WRONG_USE = 2
 )
 @click.pass_context
 def cli(context: click.Context, config_file: Path | None) -> None:
-    """Looks up chunk evidence for AI agents, on Kafka.
+    """Look up chunk evidence for AI agents, on Kafka.
 
     Try it: `lookup-stage demo` needs no server and no download.
     """
@@ -55,7 +55,7 @@ for command in (demo, worker, topics, index, ask, dead_letters, record, replay, 
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Runs a command line and exits with its code."""
+    """Run a command line and exit with its code."""
     # gRPC writes to standard error past all logging; whatever fails is raised as well.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     sys.exit(_exit_code(arguments))

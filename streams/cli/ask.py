@@ -38,7 +38,7 @@ def ask(
     as_json: bool,
     **fields: Any,
 ) -> int:
-    """Sends a request and shows its result.
+    """Send a request and show its result.
 
     Several questions are paths of one request.
 
@@ -46,14 +46,14 @@ def ask(
     """
     from streams.cli.evidence import print_result
     from streams.settings import loading
-    from streams.wire.results import encode
+    from streams.wire.results import encode_result
 
     request = {name: value for name, value in fields.items() if value not in (None, False)}
     request |= {name: _parsed(name, request[name]) for name in ("filter", "vector") if name in request}
     request["queries"] = list(questions)
     result = asyncio.run(_ask(loading.load(config_file).kafka, request, timeout))
     if as_json:
-        click.echo(encode(result))
+        click.echo(encode_result(result))
     else:
         print_result(" / ".join(questions), result)
     return 0 if result.status in ANSWERED else 1

@@ -12,7 +12,7 @@ import click
 from pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.comparison.comparing import Comparison, Options
+    from streams.comparison.comparing import Comparison, ComparisonOptions
     from streams.comparison.relevance import Judgements
     from streams.comparison.reports.as_json import JsonReport
     from streams.comparison.thresholds import Check
@@ -61,12 +61,12 @@ EXAMPLE = (
 )
 @click.option("--keep-going", is_flag=True, help="Compare the lines before one that cannot be read.")
 def compare(base: Path, candidate: Path, **options: Any) -> int:
-    """Says what changed in the evidence between two files of recordings, and why.
+    """Return what changed in the evidence between two files of recordings, and why.
 
     BASE and CANDIDATE are what `record` or `replay` wrote; requests are joined by their id. Without
     --fail-under this exits 0 whatever it finds.
     """
-    from streams.comparison.comparing import Options
+    from streams.comparison.comparing import ComparisonOptions
     from streams.comparison.reports.as_json import JsonReport
     from streams.comparison.thresholds import check, threshold
 
@@ -75,7 +75,7 @@ def compare(base: Path, candidate: Path, **options: Any) -> int:
             raise ConfigurationError(f"{file}: cannot be written: there is no such folder")
     qrels: Path | None = options["qrels"]
     thresholds = dict(threshold(text, judged=qrels is not None) for text in options["thresholds"])
-    how = Options(
+    how = ComparisonOptions(
         depth=options["depth"],
         worst=options["worst"],
         judgements=None if qrels is None else _judgements(qrels),
@@ -98,7 +98,7 @@ def _judgements(qrels: Path) -> Judgements:
 
 
 def _compare(
-    base: Path, candidate: Path, options: Options, json: JsonReport | None, *, keep_going: bool
+    base: Path, candidate: Path, options: ComparisonOptions, json: JsonReport | None, *, keep_going: bool
 ) -> Comparison:
     from streams.cli.progress import progress_of_steps
     from streams.comparison.comparing import Listener, compare_files

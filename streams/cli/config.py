@@ -12,7 +12,7 @@ import orjson
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def config(config_file: Path | None, *, as_json: bool) -> None:
-    """Shows every setting and where it comes from.
+    """Show every setting and where it comes from.
 
     Secrets are masked.
     """

@@ -16,7 +16,7 @@ import click
 )
 @click.pass_obj
 def contract(config_file: Path | None, *, folder: Path | None) -> None:
-    """Writes what agents can rely on as JSON Schemas and AsyncAPI.
+    """Write what agents can rely on as JSON Schemas and AsyncAPI.
 
     Without --out, prints the AsyncAPI 3.0 document, which holds the schemas as well. Names of topics and
     bounds of a request's widths are those of the settings.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import orjson
 
-from streams.printable import printable
+from streams.output.printable import printable
 
 if TYPE_CHECKING:
     from streams.replay.redrive import DeadLetter, DeadLetterFilter
@@ -22,7 +22,7 @@ MAX_SHOWN_ID_CHARS = 200
 
 
 def _selection(command: Command) -> Command:
-    """Adds the options that choose among dead letters."""
+    """Add the options that choose among dead letters."""
     for option in (
         click.option("--reason", help="Only those whose reason contains this, such as `decode`."),
         click.option("--retryable", "retryable_only", is_flag=True, help="Only those worth sending again."),
@@ -34,7 +34,7 @@ def _selection(command: Command) -> Command:
 
 @click.group("dead-letters", epilog="Example: lookup-stage dead-letters list --retryable")
 def dead_letters() -> None:
-    """Lists, shows and redrives dead letters."""
+    """List, show and redrive dead letters."""
 
 
 @dead_letters.command("list", epilog="Example: lookup-stage dead-letters list --reason decode")
@@ -42,7 +42,7 @@ def dead_letters() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines.")
 @click.pass_obj
 def list_command(config_file: Path | None, /, *, as_json: bool, **selection: Any) -> None:
-    """Lists dead letters, a line each."""
+    """List dead letters, a line each."""
     asyncio.run(_list(config_file, _wanted(selection), _json_line if as_json else _text_line))
 
 
@@ -50,7 +50,7 @@ def list_command(config_file: Path | None, /, *, as_json: bool, **selection: Any
 @_selection
 @click.pass_obj
 def show(config_file: Path | None, /, **selection: Any) -> None:
-    """Shows dead letters whole: key, value, headers and error."""
+    """Show dead letters whole: key, value, headers and error."""
     asyncio.run(_list(config_file, _wanted(selection), _whole))
 
 
@@ -66,7 +66,7 @@ def show(config_file: Path | None, /, **selection: Any) -> None:
 @click.option("--dry-run", is_flag=True, help="Send nothing, say what would be sent.")
 @click.pass_obj
 def redrive(config_file: Path | None, /, *, rate: float, dry_run: bool, **selection: Any) -> None:
-    """Sends the requests of dead letters to the requests topic again; a request keeps its id."""
+    """Send the requests of dead letters to the requests topic again; a request keeps its id."""
     asyncio.run(_redrive(config_file, _wanted(selection), rate=rate, dry_run=dry_run))
 
 
@@ -118,7 +118,7 @@ def _whole(letter: DeadLetter) -> str:
 
 
 def _readable(value: bytes | None) -> str:
-    """Gives bytes as text where they are text, and as Python writes bytes where they are not."""
+    """Return bytes as text where they are text, and as Python writes bytes where they are not."""
     if value is None:
         return "(null)"
     try:

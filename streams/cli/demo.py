@@ -31,7 +31,7 @@ class _Demo:
     as_json: bool
 
     def say(self, line: str) -> None:
-        """Prints what is going on, beside the results."""
+        """Print what is going on, beside the results."""
         click.echo(line, err=self.as_json)
 
 
@@ -46,7 +46,7 @@ class _Demo:
 @click.option("--keep", is_flag=True, help="Leave broker and worker running until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def demo(documents: Path | None, questions: tuple[str, ...], *, keep: bool, as_json: bool) -> None:
-    """Shows the whole stage at work.
+    """Show the whole stage at work.
 
     Needs no server and no download. Starts a broker in this process, indexes ten operations runbooks into
     Milvus Lite, starts the real worker, sends a dozen lookups over Kafka and prints question, evidence and
@@ -97,12 +97,12 @@ def _questions(wanted: _Demo) -> Sequence[Question]:
 
 async def _show(wanted: _Demo, session: DemoSession, questions: Sequence[Question]) -> None:
     from streams.cli.evidence import print_result
-    from streams.wire.results import encode
+    from streams.wire.results import encode_result
 
     results = await session.ask(questions)
     if wanted.as_json:
         entries = [
-            {"queries": question, "result": orjson.Fragment(encode(result))}
+            {"queries": question, "result": orjson.Fragment(encode_result(result))}
             for question, result in zip(questions, results, strict=True)
         ]
         click.echo(orjson.dumps(entries, option=orjson.OPT_INDENT_2))
@@ -112,7 +112,7 @@ async def _show(wanted: _Demo, session: DemoSession, questions: Sequence[Questio
 
 
 async def _interrupted() -> None:
-    """Waits for Ctrl-C, which is how this is meant to end."""
+    """Wait for Ctrl-C, which is how this is meant to end."""
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupted.set)

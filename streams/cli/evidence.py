@@ -12,7 +12,7 @@ SNIPPET_CHARS = 160
 
 
 def print_result(question: str, result: LookupResult, console: Console | None = None) -> None:
-    """Prints a question, its evidence and the ledger."""
+    """Print a question, its evidence and the ledger."""
     console = console or Console()
     console.print(Text(question, style="bold"))
     if result.evidence:

@@ -15,7 +15,7 @@ import orjson
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def index(config_file: Path | None, path: Path, *, as_json: bool) -> None:
-    """Writes the chunks of documents to Milvus.
+    """Write the chunks of documents to Milvus.
 
     PATH is a folder of Markdown, or a JSON Lines file of chunks. Indexing the same again changes nothing; a
     document that became shorter leaves no stale chunks.

@@ -12,14 +12,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Shows a bar on standard error while work goes on; call with how much is done and how much there is."""
+    """Show a bar on standard error while work goes on; call with how much is done and how much there is."""
     with progress_of_steps() as report:
         yield partial(report, what)
 
 
 @contextmanager
 def progress_of_steps() -> Iterator[Callable[[str, int, int], None]]:
-    """Shows one bar for work of several steps; call with the step, how much is done and how much there is."""
+    """Show one bar for work of several steps; call with the step, how much is done and how much there is."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:

@@ -21,7 +21,7 @@ class BoundType(click.ParamType):
     name = "OFFSET|TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | datetime:
-        """Reads one of the two."""
+        """Read one of the two."""
         text = str(value)
         if text.isascii() and text.isdigit():
             return int(text)
@@ -64,7 +64,7 @@ def record(
     output: Path,
     requests_alone: bool,
 ) -> None:
-    """Takes recordings from their topic to a file.
+    """Accept recordings from their topic to a file.
 
     Both bounds belong to the range. Without them it begins where the topic does and ends where it ends when
     this starts; it never waits for more. No consumer group is joined. What was written before an interruption

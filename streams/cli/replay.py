@@ -26,7 +26,7 @@ GROUPS = ("rag", "projection")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ReplayOptions:
     """What the command line asks for."""
 
     config_file: Path | None
@@ -77,13 +77,13 @@ class Options:
 @click.option("--keep-going", is_flag=True, help="Replay the lines before one that cannot be read.")
 @click.pass_obj
 def replay(config_file: Path | None, /, **options: Any) -> None:
-    """Replays a file of recordings.
+    """Replay a file of recordings.
 
     Frozen replay puts recorded hits through the rules as they are now: no broker, no search. Without --set it
     exits 1 where a result is not byte for byte the recorded one. Live replay asks the configured search; it
     exits 1 where the search failed. The output is a file of recordings, to be compared with FILE.
     """
-    wanted = Options(config_file=config_file, **options)
+    wanted = ReplayOptions(config_file=config_file, **options)
     _check(wanted)
     if wanted.to_topic is not None:
         asyncio.run(_resend(wanted, wanted.to_topic))
@@ -95,7 +95,7 @@ def replay(config_file: Path | None, /, **options: Any) -> None:
         (_live if mode == "live" else _frozen)(wanted, chain(ahead, recordings))
 
 
-def _check(wanted: Options) -> None:
+def _check(wanted: ReplayOptions) -> None:
     if wanted.to_topic is None:
         if wanted.output is None:
             raise click.UsageError("-o FILE or --to-topic TOPIC must be given")
@@ -112,7 +112,7 @@ def _check(wanted: Options) -> None:
 
 
 @contextmanager
-def _recordings(wanted: Options) -> Iterator[Iterator[NumberedRecording]]:
+def _recordings(wanted: ReplayOptions) -> Iterator[Iterator[NumberedRecording]]:
     from streams.cli.progress import progress_bar
     from streams.recordings.files import read_recordings
 
@@ -124,7 +124,7 @@ def _note(error: RecordingUnreadable) -> None:
     click.echo(f"lookup-stage: {error}; the lines before it are kept", err=True)
 
 
-def _frozen(wanted: Options, recordings: Iterator[NumberedRecording]) -> None:
+def _frozen(wanted: ReplayOptions, recordings: Iterator[NumberedRecording]) -> None:
     from streams.recordings.files import writing_recordings
     from streams.replay.changes import limit_change
     from streams.replay.frozen import replay_frozen
@@ -143,7 +143,7 @@ def _frozen(wanted: Options, recordings: Iterator[NumberedRecording]) -> None:
     click.echo(f"{replayed.replayed} recordings replayed, {what}", err=True)
 
 
-def _live(wanted: Options, recordings: Iterator[NumberedRecording]) -> None:
+def _live(wanted: ReplayOptions, recordings: Iterator[NumberedRecording]) -> None:
     from streams.observability import logs
     from streams.settings import loading
 
@@ -153,7 +153,9 @@ def _live(wanted: Options, recordings: Iterator[NumberedRecording]) -> None:
     asyncio.run(_ask_again(wanted, settings, recordings))
 
 
-async def _ask_again(wanted: Options, settings: Settings, recordings: Iterator[NumberedRecording]) -> None:
+async def _ask_again(
+    wanted: ReplayOptions, settings: Settings, recordings: Iterator[NumberedRecording]
+) -> None:
     from streams.recordings.files import writing_recordings
     from streams.replay.live import replay_live
     from streams.worker.bootstrap import running_live_replay
@@ -169,7 +171,7 @@ async def _ask_again(wanted: Options, settings: Settings, recordings: Iterator[N
     click.echo(f"{replaying.replayed} requests replayed", err=True)
 
 
-async def _resend(wanted: Options, topic: str) -> None:
+async def _resend(wanted: ReplayOptions, topic: str) -> None:
     from streams.replay.resending import check_topic, resend
     from streams.settings import loading
 
@@ -181,7 +183,7 @@ async def _resend(wanted: Options, topic: str) -> None:
     click.echo(f"{count} requests sent to {topic}", err=True)
 
 
-def _output(wanted: Options) -> Path:
+def _output(wanted: ReplayOptions) -> Path:
     if wanted.output is None:
         raise ConfigurationError("-o FILE must be given")
     return wanted.output

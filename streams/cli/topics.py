@@ -23,7 +23,7 @@ import orjson
 def topics(
     config_file: Path | None, *, partitions: int, replication: int, dry_run: bool, as_json: bool
 ) -> int:
-    """Creates missing topics, reports the others."""
+    """Create missing topics, reports the others."""
     from streams.kafka.topics import ensure_topics
     from streams.settings import loading
 

@@ -11,7 +11,7 @@ import click
 @click.command(epilog="Example: lookup-stage --config lookup-stage.yaml worker")
 @click.pass_obj
 def worker(config_file: Path | None) -> None:
-    """Answers requests until it is told to stop.
+    """Answer requests until it is told to stop.
 
     SIGTERM or SIGINT lets it finish what is in work within stage.drain-timeout; a second one ends it at once.
     """

@@ -38,12 +38,12 @@ class Pair:
 
 
 def is_unstable(key: str) -> bool:
-    """Tells whether a key may change though the evidence does not."""
+    """Return whether a key may change though the evidence does not."""
     return key.startswith(UNSTABLE_PREFIXES)
 
 
 def align(base: Sequence[Item], candidate: Sequence[Item]) -> tuple[Pair, ...]:
-    """Pairs the evidence of both sides, each piece at most once.
+    """Pair the evidence of both sides, each piece at most once.
 
     Stable keys pair by key alone. An unstable key pairs with its own if the text is the same, else with any
     key that has the same text, else with its own.

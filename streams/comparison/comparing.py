@@ -14,7 +14,7 @@ from streams.comparison.reading import result_digest, side_of
 from streams.comparison.relevance import Judgements, Relevance, RelevanceTally
 from streams.comparison.sides import as_published
 from streams.comparison.store import FileCounts, SideStore, Which
-from streams.comparison.summary import Tally, Totals
+from streams.comparison.summary import SummaryTally, Totals
 from streams.comparison.worst import Worst
 from streams.recordings.files import read_recordings
 from streams.recordings.recording import RecordingUnreadable
@@ -50,7 +50,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ComparisonOptions:
     """How to compare.
 
     Attributes:
@@ -81,9 +81,12 @@ class Listener:
 
 
 def compare_files(
-    base: Path, candidate: Path, options: Options = Options(), listener: Listener = Listener()
+    base: Path,
+    candidate: Path,
+    options: ComparisonOptions = ComparisonOptions(),
+    listener: Listener = Listener(),
 ) -> Comparison:
-    """Compares two files of recordings.
+    """Compare two files of recordings.
 
     What is compared of them is kept in a temporary folder, so that memory does not grow with their size.
 
@@ -100,7 +103,7 @@ def compare_files(
     with _stores() as (sides, documents):
         _read("base", base, sides, listener)
         _read("candidate", candidate, sides, listener)
-        tally, worst = Tally(), Worst(options.worst)
+        tally, worst = SummaryTally(), Worst(options.worst)
         relevance = None if options.judgements is None else RelevanceTally(options.judgements)
         for found in _differences(sides, options.depth, listener):
             tally.add(found)

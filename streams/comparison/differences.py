@@ -88,7 +88,7 @@ class Difference:
 
 
 def difference(base: Side, candidate: Side, *, depth: int) -> Difference:
-    """Compares the two sides of a request.
+    """Compare the two sides of a request.
 
     Where the search did not answer the same queries on both sides, evidence is not compared: what is missing
     then says nothing of the index or the limits, and shows as a change of the status.
@@ -133,7 +133,7 @@ def _overlap(base: Sequence[Hashable], candidate: Sequence[Hashable], depth: int
 def _rankings(
     base: Sequence[Item], candidate: Sequence[Item], pairs: Sequence[Pair]
 ) -> tuple[list[Hashable], list[Hashable]]:
-    """Names each piece by its rank in the base, else by its rank in the candidate."""
+    """Name each piece by its rank in the base, else by its rank in the candidate."""
     partner = {pair.candidate.rank: pair.base.rank for pair in pairs}
     return (
         [("base", item.rank) for item in base],
@@ -147,7 +147,7 @@ def _rankings(
 def _document_rankings(
     base: Sequence[Item], candidate: Sequence[Item], pairs: Sequence[Pair]
 ) -> tuple[list[Hashable], list[Hashable]]:
-    """Names each piece by its document, once, where it stands best."""
+    """Name each piece by its document, once, where it stands best."""
     partner = {pair.candidate.rank: pair.base for pair in pairs}
     own = [_document(item) for item in base]
     others = [_document(partner.get(item.rank, item)) for item in candidate]

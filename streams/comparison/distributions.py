@@ -48,7 +48,7 @@ class Shares:
         self._total = 0.0
 
     def add(self, share: float) -> None:
-        """Counts a figure."""
+        """Count a figure."""
         self.bins[int(share * BINS)] += 1
         self.count += 1
         self._total += share
@@ -75,7 +75,7 @@ class Drifts:
         self._largest = 0.0
 
     def add(self, difference: float) -> None:
-        """Counts one pair's difference."""
+        """Count one pair's difference."""
         size = abs(difference := min(max(difference, -_LARGEST), _LARGEST))
         self._pairs += 1
         self._total += difference
@@ -86,7 +86,7 @@ class Drifts:
             self._sizes[math.ceil(math.log(size, _GROWTH))] += 1
 
     def drift(self) -> Drift:
-        """Gives what was collected."""
+        """Return what was collected."""
         if not self._pairs:
             return Drift()
         return Drift(

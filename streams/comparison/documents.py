@@ -52,12 +52,12 @@ class DocumentTally:
     """Counts in how many requests each document is evidence, on disk."""
 
     def __init__(self, folder: Path) -> None:
-        """Takes a folder for its file."""
+        """Initialize with a folder for its file."""
         self._database = temporary_database(folder / "documents.sqlite", _TABLE)
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
 
     def add(self, difference: Difference) -> None:
-        """Counts one request that was compared."""
+        """Count one request that was compared."""
         present = {item.doc_id for item in difference.candidate.items if item.doc_id is not None}
         had = {item.doc_id for item in difference.base.items if item.doc_id is not None}
         missed = had - {pair.base.doc_id for pair in difference.pairs}
@@ -69,7 +69,7 @@ class DocumentTally:
             self._flush()
 
     def gone(self) -> GoneDocuments:
-        """Gives the documents that are not retrieved any more."""
+        """Return the documents that are not retrieved any more."""
         self._flush()
         [count] = self._database.execute(f"SELECT count(*) {_GONE}").fetchone()
         most_used = self._database.execute(
@@ -81,7 +81,7 @@ class DocumentTally:
         )
 
     def close(self) -> None:
-        """Releases its file."""
+        """Release its file."""
         self._database.close()
 
     def _flush(self) -> None:

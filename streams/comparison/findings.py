@@ -27,7 +27,7 @@ WHY: dict[LossReason, str] = {
 
 
 def findings(comparison: Comparison) -> tuple[str, ...]:
-    """Says what changed, a sentence each; one sentence where nothing did."""
+    """Return what changed, a sentence each; one sentence where nothing did."""
     totals = comparison.totals
     found = (
         *_statuses(totals),

@@ -9,7 +9,7 @@ PERSISTENCE = 0.9
 
 
 def jaccard(left: Sequence[Hashable], right: Sequence[Hashable], *, depth: int) -> float:
-    """Gives the share of items that both have among those that either has, in the first `depth` of each.
+    """Return the share of items that both have among those that either has, in the first `depth` of each.
 
     Returns:
         0.0 to 1.0, whatever the order; 1.0 where both are empty.
@@ -22,7 +22,7 @@ def jaccard(left: Sequence[Hashable], right: Sequence[Hashable], *, depth: int) 
 def rank_biased_overlap(
     left: Sequence[Hashable], right: Sequence[Hashable], *, p: float = PERSISTENCE
 ) -> float:
-    """Gives the extrapolated rank-biased overlap, RBO_ext.
+    """Return the extrapolated rank-biased overlap, RBO_ext.
 
     It weighs the agreement at each depth, the first ranks most, and assumes that it goes on as it was beyond
     the ends of the lists. So a ranking and a prefix of it have 1.0: nothing that can be seen disagrees.
@@ -55,12 +55,12 @@ def rank_biased_overlap(
 
 
 def same_first(left: Sequence[Hashable], right: Sequence[Hashable]) -> bool:
-    """Tells whether both rankings have the same first item, or both have none."""
+    """Return whether both rankings have the same first item, or both have none."""
     return left[:1] == right[:1]
 
 
 def _overlaps(shorter: Sequence[Hashable], longer: Sequence[Hashable]) -> list[int]:
-    """Gives, for each depth of the longer list, how many items both have down to it."""
+    """Return, for each depth of the longer list, how many items both have down to it."""
     above_in_shorter: set[Hashable] = set()
     above_in_longer: set[Hashable] = set()
     overlaps: list[int] = []

@@ -16,12 +16,12 @@ from streams.wire.results import LookupResult, of_members
 
 
 def result_digest(recording: Recording) -> str:
-    """Gives a digest that is the same for results that are the same to the byte."""
+    """Return a digest that is the same for results that are the same to the byte."""
     return blake2b(_bytes(recording.result), digest_size=16).hexdigest()
 
 
 def side_of(recording: Recording, *, explain: bool) -> Side:
-    """Gives what of a recording is compared.
+    """Return what of a recording is compared.
 
     Args:
         recording: With or without a result.

@@ -69,7 +69,7 @@ class Relevance:
 
 
 def read_qrels(file: Path) -> Judgements:
-    """Reads judgements in TREC's format: `request_id iteration document_id grade`, separated by white space.
+    """Read judgements in TREC's format: `request_id iteration document_id grade`, separated by white space.
 
     The ids are taken for evidence keys where all of them have the form of one, else for document ids.
 
@@ -110,20 +110,20 @@ class RelevanceTally:
     """Keeps the rankings of judged requests."""
 
     def __init__(self, judgements: Judgements) -> None:
-        """Takes the judgements."""
+        """Initialize with the judgements."""
         self._judgements = judgements
         self._base: dict[str, dict[str, float]] = {}
         self._candidate: dict[str, dict[str, float]] = {}
 
     def add(self, difference: Difference) -> None:
-        """Takes one request that was compared."""
+        """Accept one request that was compared."""
         request_id = difference.base.request_id
         if request_id in self._judgements.grades:
             self._base[request_id] = self._ranking(difference.base.items)
             self._candidate[request_id] = self._ranking(difference.candidate.items)
 
     def relevance(self, *, depth: int) -> Relevance:
-        """Measures both sides.
+        """Measure both sides.
 
         Args:
             depth: How many of the first items the measures look at, at least 1.
@@ -137,7 +137,7 @@ class RelevanceTally:
         )
 
     def _ranking(self, items: Sequence[Item]) -> dict[str, float]:
-        """Gives ids with scores that fall with the rank: a document stands where its best chunk does."""
+        """Return ids with scores that fall with the rank: a document stands where its best chunk does."""
         if self._judgements.level == "chunk":
             ids = [item.key for item in items]
         else:
@@ -145,7 +145,7 @@ class RelevanceTally:
         return {judged: -float(rank) for rank, judged in enumerate(dict.fromkeys(ids))}
 
     def _measured(self, run: dict[str, dict[str, float]], depth: int) -> dict[str, list[float]]:
-        """Gives each measure's values, in the order of the requests."""
+        """Return each measure's values, in the order of the requests."""
         from ir_measures import RR, R, iter_calc, nDCG
 
         measures = {nDCG @ depth: "nDCG", R @ depth: "recall", RR @ depth: "MRR"}
@@ -174,7 +174,7 @@ def _compared(name: str, base: Sequence[float], candidate: Sequence[float]) -> M
 
 
 def _p_value(differences: Sequence[float]) -> float | None:
-    """Tests whether the mean of paired differences is 0, which is what a paired t-test does."""
+    """Test whether the mean of paired differences is 0, which is what a paired t-test does."""
     from scipy.stats import ttest_1samp
 
     if len(set(differences)) <= 1:

@@ -27,7 +27,7 @@ class SettingChange:
 
 
 def setting_changes(base: Side, candidate: Side) -> Iterator[tuple[str, str, str]]:
-    """Gives name and values of each setting that both sides know and have otherwise."""
+    """Yield name and values of each setting that both sides know and have otherwise."""
     yield from _changed(base.limits, candidate.limits)
     yield from _changed(base.budget, candidate.budget)
     if base.index is not None and candidate.index is not None and base.index != candidate.index:

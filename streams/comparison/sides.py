@@ -105,7 +105,7 @@ Texts: TypeAlias = Mapping[tuple[int, int], str]
 
 
 def texts_of(answers: Iterable[PathAnswer]) -> Texts:
-    """Gives the texts of all hits that have one."""
+    """Return the texts of all hits that have one."""
     return {
         (answer.query, rank): hit.content
         for answer in answers
@@ -115,7 +115,7 @@ def texts_of(answers: Iterable[PathAnswer]) -> Texts:
 
 
 def items_of(evidence: Iterable[Evidence], texts: Texts) -> tuple[Item, ...]:
-    """Gives evidence as it is compared.
+    """Return evidence as it is compared.
 
     Args:
         evidence: In rank order.
@@ -139,7 +139,7 @@ def items_of(evidence: Iterable[Evidence], texts: Texts) -> tuple[Item, ...]:
 
 
 def fates_of(kept: Collection[str], outcome: Outcome, texts: Texts) -> tuple[Fate, ...]:
-    """Tells why hits are not in the evidence.
+    """Return why hits are not in the evidence.
 
     Args:
         kept: The keys that are.
@@ -167,7 +167,7 @@ def _all_fates(outcome: Outcome, texts: Texts) -> Iterator[Fate]:
 
 
 def as_published(text: str) -> str:
-    """Gives text as results have it: UTF-8 cannot hold lone surrogates."""
+    """Return text as results have it: UTF-8 cannot hold lone surrogates."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -70,14 +70,14 @@ class SideStore:
     """Sides in a folder; memory holds some pages of their index and one pair at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Takes a folder for its files."""
+        """Initialize with a folder for its files."""
         self._file = (folder / "sides").open("w+b")
         self._index = temporary_database(folder / "sides.sqlite", _TABLE)
         self._end = 0
         self._seen: dict[Which, _Seen] = {"base": _Seen(), "candidate": _Seen()}
 
     def put(self, which: Which, side: Side) -> None:
-        """Keeps a side; of several of one request the last one counts."""
+        """Keep a side; of several of one request the last one counts."""
         seen = self._seen[which]
         seen.recordings += 1
         before = self.digest(which, side.request_id)
@@ -93,18 +93,18 @@ class SideStore:
         self._end += len(packed)
 
     def digest(self, which: Which, request_id: str) -> str | None:
-        """Gives the digest of a request's result, or `None` where the file has no such request."""
+        """Return the digest of a request's result, or `None` where the file has no such request."""
         found: tuple[str] | None = self._index.execute(_FIND, (which, request_id)).fetchone()
         return found and found[0]
 
     def pairs(self) -> Iterator[tuple[Side, Side]]:
-        """Gives both sides of each request that both files have, in the base's order."""
+        """Yield both sides of each request that both files have, in the base's order."""
         places = f"SELECT base.at, base.size, candidate.at, candidate.size {_JOINED} ORDER BY base.at"
         for base_at, base_size, candidate_at, candidate_size in self._index.execute(places):
             yield self._side(base_at, base_size), self._side(candidate_at, candidate_size)
 
     def counts(self, which: Which) -> FileCounts:
-        """Counts the requests of a file, once all of both are there."""
+        """Count the requests of a file, once all of both are there."""
         seen = self._seen[which]
         files = (which, "candidate" if which == "base" else "base")
         [alone] = self._index.execute(f"SELECT count(*) {_ALONE}", files).fetchone()
@@ -126,7 +126,7 @@ class SideStore:
         return joined
 
     def close(self) -> None:
-        """Releases its files."""
+        """Release its files."""
         self._index.close()
         self._file.close()
 
@@ -136,7 +136,7 @@ class SideStore:
 
 
 def temporary_database(file: Path, table: str) -> sqlite3.Connection:
-    """Opens a database that nobody needs after a crash."""
+    """Open a database that nobody needs after a crash."""
     connection = sqlite3.connect(file, isolation_level=None)
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")

@@ -103,13 +103,13 @@ class _Overlaps:
         self._jaccard, self._rbo, self._top1 = Shares(), Shares(), Shares()
 
     def add(self, overlap: Overlap) -> None:
-        """Counts one request's."""
+        """Count one request's."""
         self._jaccard.add(overlap.jaccard)
         self._rbo.add(overlap.rbo)
         self._top1.add(overlap.top1)
 
     def mean(self) -> MeanOverlap:
-        """Gives what was added up."""
+        """Return what was added up."""
         return MeanOverlap(
             jaccard=self._jaccard.mean,
             rbo=self._rbo.mean,
@@ -119,7 +119,7 @@ class _Overlaps:
         )
 
 
-class Tally:
+class SummaryTally:
     """Adds up differences, in memory that does not grow with them."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Tally:
         self._drifts = Drifts()
 
     def add(self, difference: Difference) -> None:
-        """Counts one request."""
+        """Count one request."""
         base, candidate = difference.base, difference.candidate
         self._counts["requests"] += 1
         self._counts["identical_results"] += not difference.differs
@@ -160,7 +160,7 @@ class Tally:
             self._drifts.add(pair.candidate.score - pair.base.score)
 
     def totals(self) -> Totals:
-        """Gives what was added up."""
+        """Return what was added up."""
         counts = self._counts
         return Totals(
             requests=counts["requests"],

@@ -71,7 +71,7 @@ MEASURES: Mapping[str, Callable[[Comparison], float | None]] = {
 
 
 def threshold(text: str, *, judged: bool) -> tuple[str, float]:
-    """Reads a threshold such as `jaccard=0.98`.
+    """Read a threshold such as `jaccard=0.98`.
 
     Args:
         text: Name and least value.
@@ -96,7 +96,7 @@ def threshold(text: str, *, judged: bool) -> tuple[str, float]:
 
 
 def check(comparison: Comparison, thresholds: Mapping[str, float]) -> tuple[Check, ...]:
-    """Holds a comparison against thresholds, in their order."""
+    """Hold a comparison against thresholds, in their order."""
     return tuple(
         Check(name=name, threshold=least, value=MEASURES[name](comparison))
         for name, least in thresholds.items()

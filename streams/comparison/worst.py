@@ -11,7 +11,7 @@ Severity = tuple[float, ...]
 
 
 def severity(difference: Difference) -> Severity:
-    """Gives how much a request changed; larger is worse.
+    """Return how much a request changed; larger is worse.
 
     A changed status comes first, then the share of evidence that was lost, then the order, then texts, then
     scores.
@@ -38,13 +38,13 @@ class Worst:
     """Keeps the requests that changed most, and forgets the others."""
 
     def __init__(self, count: int) -> None:
-        """Takes how many to keep."""
+        """Initialize with how many to keep."""
         self._count = count
         self._seen = 0
         self._heap: list[_Entry] = []
 
     def add(self, difference: Difference) -> None:
-        """Looks at one request; one that did not change is never kept."""
+        """Look at one request; one that did not change is never kept."""
         found = severity(difference)
         if not any(found):
             return
@@ -56,5 +56,5 @@ class Worst:
             heapq.heappushpop(self._heap, entry)
 
     def differences(self) -> tuple[Difference, ...]:
-        """Gives them, the worst first, the earlier of two that are as bad."""
+        """Return them, the worst first, the earlier of two that are as bad."""
         return tuple(entry.difference for entry in sorted(self._heap, reverse=True))

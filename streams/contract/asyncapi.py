@@ -28,7 +28,7 @@ _SASL_TYPES = {"PLAIN": "plain", "SCRAM-SHA-256": "scramSha256", "SCRAM-SHA-512"
 
 
 def asyncapi_document(kafka: KafkaSettings, rag: RagSettings) -> dict[str, Any]:
-    """Describes a stage with these settings, seen from the stage: it receives requests and sends the rest."""
+    """Describe a stage with these settings, seen from the stage: it receives requests and sends the rest."""
     return {
         "asyncapi": ASYNCAPI,
         "info": _info(),
@@ -159,7 +159,7 @@ def _message(about: str, *, payload: str, key: str, headers: str | None = None) 
 
 
 def _schemas(rag: RagSettings) -> dict[str, Any]:
-    """Gives all schemas beside each other; AsyncAPI's own dialect knows every keyword that they use."""
+    """Return all schemas beside each other; AsyncAPI's own dialect knows every keyword that they use."""
     request = request_schema(rag)
     request["required"].remove("request_id")  # a header may stand in for it
     together: dict[str, Any] = {

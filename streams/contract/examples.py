@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.model import PathHits, SearchHit
 from pipeline.outcome import PathAnswer, conclude
 from streams.settings.model import ProjectionSettings, RagSettings
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 
 REQUEST: dict[str, Any] = {"request_id": "r-42", "query": "How do I roll back a deployment?"}
 
@@ -39,11 +39,11 @@ _HITS = (
 
 
 def example_result() -> dict[str, Any]:
-    """Gives the result of `REQUEST` over an index of two chunks, under the default settings."""
+    """Return the result of `REQUEST` over an index of two chunks, under the default settings."""
     limits = RagSettings().limits
     answer = PathAnswer(query=0, hits=PathHits(query=0, hits=_HITS))
     outcome = conclude([answer], limits=limits, budget=ProjectionSettings().budget)
-    value = encode(
+    value = encode_result(
         LookupResult(
             request_id=REQUEST["request_id"],
             status=outcome.status,

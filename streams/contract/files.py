@@ -17,7 +17,7 @@ from streams.settings.model import KafkaSettings, RagSettings
 
 
 def contract_files(kafka: KafkaSettings, rag: RagSettings) -> dict[str, dict[str, Any]]:
-    """Gives the contract of a stage with these settings: file names and JSON objects."""
+    """Return the contract of a stage with these settings: file names and JSON objects."""
     return {
         "asyncapi.json": asyncapi_document(kafka, rag),
         "lookup-request.schema.json": request_schema(rag),
@@ -28,5 +28,5 @@ def contract_files(kafka: KafkaSettings, rag: RagSettings) -> dict[str, dict[str
 
 
 def written(content: dict[str, Any]) -> bytes:
-    """Gives the bytes of one of the files."""
+    """Return the bytes of one of the files."""
     return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

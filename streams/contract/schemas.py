@@ -33,7 +33,7 @@ _DIGITS: Schema = {"type": "string", "pattern": "^-?[0-9]+$"}
 
 
 def request_schema(rag: RagSettings) -> Schema:
-    """Gives the schema of requests: it takes whatever a stage with these settings takes.
+    """Return the schema of requests: it takes whatever a stage with these settings takes.
 
     What else the stage refuses is in `LEFT_TO_THE_STAGE`.
     """
@@ -48,7 +48,7 @@ def request_schema(rag: RagSettings) -> Schema:
 
 
 def result_schema() -> Schema:
-    """Gives the schema of results."""
+    """Return the schema of results."""
     schema = schema_of(LookupResult, mode="serialization")
     schema["required"].remove("dropped")
     schema["properties"]["dropped"]["anyOf"].remove(_NULL)
@@ -60,7 +60,7 @@ def result_schema() -> Schema:
 
 
 def request_headers_schema() -> Schema:
-    """Gives the schema of the headers of requests that mean something, their values as text."""
+    """Return the schema of the headers of requests that mean something, their values as text."""
     return _object(
         "LookupRequestHeaders",
         "Headers of a request that mean something; others are kept in its dead letter.",
@@ -84,7 +84,7 @@ def request_headers_schema() -> Schema:
 
 
 def result_headers_schema() -> Schema:
-    """Gives the schema of the headers of results, their values as text."""
+    """Return the schema of the headers of results, their values as text."""
     own: dict[str, Schema] = {
         "content-type": {"const": "application/json"},
         HEADER_REQUEST_ID: {"type": "string", "description": "The request's id."},
@@ -94,7 +94,7 @@ def result_headers_schema() -> Schema:
 
 
 def dead_letter_headers_schema() -> Schema:
-    """Gives the schema of the headers that a dead letter has behind the request's own, values as text."""
+    """Return the schema of the headers that a dead letter has behind the request's own, values as text."""
     summary, about = descriptions(ErrorHeaders)
     types = get_type_hints(ErrorHeaders)
     properties = {
@@ -105,7 +105,7 @@ def dead_letter_headers_schema() -> Schema:
 
 
 def recording_schema() -> Schema:
-    """Gives the schema of recordings."""
+    """Return the schema of recordings."""
     summary, about = descriptions(Recording)
     schema = schema_of(RecordingLine, mode="serialization") | {"title": "Recording", "description": summary}
     for name, field in schema["properties"].items():
@@ -159,7 +159,7 @@ def _one_vector_for_each_query() -> list[Schema]:
 
 
 def _default_recall(rag: RagSettings) -> Schema:
-    """Bounds the return width of a request that says nothing of its recall."""
+    """Bound the return width of a request that says nothing of its recall."""
     return {
         "if": {"properties": {"retrieve_k": _NULL}},
         "then": {"properties": {"return_n": {"maximum": rag.limits.retrieve_k}}},
@@ -167,7 +167,7 @@ def _default_recall(rag: RagSettings) -> Schema:
 
 
 def _holds(name: str, schema: Schema) -> Schema:
-    """Says that a field is there and is like that."""
+    """Say that a field is there and is like that."""
     return {"required": [name], "properties": {name: schema}}
 
 
@@ -177,7 +177,7 @@ def _copied_headers() -> dict[str, Schema]:
 
 
 def _as_text(wire_type: Any) -> Schema:
-    """Gives the schema of the text of a value."""
+    """Return the schema of the text of a value."""
     if wire_type is bool:
         return {"enum": ["true", "false"]}
     if wire_type is int:

@@ -19,7 +19,7 @@ _ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n        .*)*)", re.MULTILINE)
 
 
 def schema_of(wire_type: type, *, mode: JsonSchemaMode) -> Schema:
-    """Makes the schema of a type.
+    """Make the schema of a type.
 
     Args:
         wire_type: A pydantic model or a dataclass.
@@ -34,7 +34,7 @@ def schema_of(wire_type: type, *, mode: JsonSchemaMode) -> Schema:
 
 
 def descriptions(wire_type: type) -> tuple[str, dict[str, str]]:
-    """Reads a docstring: what the type is, and what it says of each attribute."""
+    """Read a docstring: what the type is, and what it says of each attribute."""
     text = inspect.cleandoc(wire_type.__doc__ or "")
     summary, _, attributes = text.partition("\n\nAttributes:\n")
     return _one_line(summary), {name: _one_line(about) for name, about in _ATTRIBUTE.findall(attributes)}
@@ -44,19 +44,19 @@ class _FromDocstrings(GenerateJsonSchema):
     """Describes types and fields in the words of their docstrings, and leaves out what says nothing."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Adds the descriptions of a pydantic model."""
+        """Add the descriptions of a pydantic model."""
         return _described(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        """Adds the descriptions of a dataclass."""
+        """Add the descriptions of a dataclass."""
         return _described(super().dataclass_schema(schema), schema["cls"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Names no defaults: what is absent has the stage's own."""
+        """Name no defaults: what is absent has the stage's own."""
         return self.generate_inner(schema["schema"])
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the base class's signature
-        """Makes no titles out of fields' names."""
+        """Make no titles out of fields' names."""
         return False
 
     def field_is_required(
@@ -64,7 +64,7 @@ class _FromDocstrings(GenerateJsonSchema):
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
         total: bool,  # noqa: FBT001 - the base class's signature
     ) -> bool:
-        """Says that a field is always there: where it is written, every one is."""
+        """Say that a field is always there: where it is written, every one is."""
         return self.mode == "serialization" or super().field_is_required(field, total)
 
 

@@ -29,6 +29,6 @@ class InProcessBroker:
         del self._owner
 
     def create_topics(self, names: Iterable[str]) -> None:
-        """Makes topics of four partitions each: the mock cluster does so when it is asked about one."""
+        """Make topics of four partitions each: the mock cluster does so when it is asked about one."""
         for name in names:
             self._owner.list_topics(name, timeout=START_TIMEOUT_S)

@@ -50,7 +50,7 @@ class DemoSession:
     folder: Path
 
     async def ask(self, questions: Sequence[Question]) -> list[LookupResult]:
-        """Asks over Kafka, all at once, and awaits the results in order.
+        """Ask over Kafka, all at once, and await the results in order.
 
         Raises:
             LookupStageError: The worker ended or did not answer.
@@ -76,18 +76,18 @@ class DemoSession:
 
 
 def demo_settings(bootstrap_servers: str, folder: Path) -> Settings:
-    """Points the settings at the demo's own broker and index; everything else stays as the user has it."""
+    """Point the settings at the demo's own broker and index; everything else stays as the user has it."""
     return loading.load(overrides=_overrides(bootstrap_servers, folder))
 
 
 def bundled_questions() -> list[Question]:
-    """Gives the questions that the bundled runbooks answer."""
+    """Return the questions that the bundled runbooks answer."""
     entries = yaml.safe_load((RUNBOOKS.parent / "questions.yaml").read_text(encoding="utf-8"))
     return [(entry,) if isinstance(entry, str) else tuple(entry) for entry in entries]
 
 
 def questions_about(documents: Path) -> list[Question]:
-    """Makes questions of a folder's own headings: of each document in turn, at most a dozen."""
+    """Make questions of a folder's own headings: of each document in turn, at most a dozen."""
     headings = [
         list(dict.fromkeys(chunk.breadcrumb for chunk in document.chunks if chunk.breadcrumb))
         for document in read_documents(documents)
@@ -97,7 +97,7 @@ def questions_about(documents: Path) -> list[Question]:
 
 
 async def index(settings: Settings, documents: Path, folder: Path) -> IndexReport:
-    """Indexes documents in a process of its own: Milvus Lite gives its file to one process at a time.
+    """Index documents in a process of its own: Milvus Lite gives its file to one process at a time.
 
     Raises:
         LookupStageError: Indexing failed, and why.
@@ -111,7 +111,7 @@ async def index(settings: Settings, documents: Path, folder: Path) -> IndexRepor
 
 @asynccontextmanager
 async def running_session(settings: Settings, folder: Path) -> AsyncIterator[DemoSession]:
-    """Starts the worker in a process of its own and a client beside it."""
+    """Start the worker in a process of its own and a client beside it."""
     worker = await _start(settings, folder, "worker", stdout=DEVNULL)
     try:
         async with connected_client(settings.kafka) as client:

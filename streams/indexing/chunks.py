@@ -77,7 +77,7 @@ class Chunk:
 
 
 def markdown_chunks(text: str, *, doc_id: str, source: str) -> tuple[Chunk, ...]:
-    """Cuts a Markdown document into chunks.
+    """Cut a Markdown document into chunks.
 
     Every section is cut by itself, where its Markdown breaks best, into chunks of at most 800 characters. A
     section's headings stand in the breadcrumb of its chunks; a section without text of its own and without
@@ -130,7 +130,7 @@ def _with_line_feeds(text: str) -> str:
 
 
 def _front_matter(text: str) -> tuple[str | None, str]:
-    """Gives the title in the front matter, if there is one, and the text below it."""
+    """Return the title in the front matter, if there is one, and the text below it."""
     match = _FRONT_MATTER.match(text)
     if match is None:
         return None, text
@@ -155,7 +155,7 @@ def _sections(text: str) -> Iterator[_Section]:
 
 
 def _headings(text: str) -> Iterator[tuple[Token, str]]:
-    """Finds the headings that divide the document: those in quotes and lists, or in code, do not."""
+    """Find the headings that divide the document: those in quotes and lists, or in code, do not."""
     tokens = MarkdownIt("commonmark").parse(text)
     for opening, inline in pairwise(tokens):
         if opening.type == "heading_open" and opening.level == 0:
@@ -172,7 +172,7 @@ def _words(inline: Token) -> str:
 
 
 def _pieces(sections: tuple[_Section, ...], title: str) -> Iterator[tuple[str, str]]:
-    """Gives breadcrumb and content of each chunk, in order."""
+    """Yield breadcrumb and content of each chunk, in order."""
     splitter = MarkdownSplitter(MAX_CHUNK_CHARACTERS)
     above: list[_Section] = []
     for section, following in zip(sections, (*sections[1:], None), strict=True):

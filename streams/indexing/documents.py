@@ -39,7 +39,7 @@ class Document:
 
 
 def read_documents(source: Path) -> tuple[Document, ...]:
-    """Reads everything there is to index.
+    """Read everything there is to index.
 
     A folder is searched for Markdown files at any depth, in the order of their paths; a document's id is the
     path below the folder, with `/` and without suffix. A file has one chunk a line, a JSON object:
@@ -139,7 +139,7 @@ class _Line:
         self._fields: Mapping[str, object] = fields
 
     def chunk(self, dimension: int | None) -> Chunk:
-        """Reads the line's chunk; `dimension` is that of the vectors on the lines before, if any had one."""
+        """Read the line's chunk; `dimension` is that of the vectors on the lines before, if any had one."""
         chunk = Chunk(
             doc_id=self._doc_id(),
             chunk_index=self._chunk_index(),
@@ -196,7 +196,7 @@ class _Line:
         return tuple(map(float, value))
 
     def _first(self, names: tuple[str, ...]) -> tuple[str, object]:
-        """Gives the first of a field's names that the line has, with its value."""
+        """Return the first of a field's names that the line has, with its value."""
         name = next((each for each in names if each in self._fields), names[0])
         return name, self._fields.get(name)
 

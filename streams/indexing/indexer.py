@@ -41,7 +41,7 @@ async def index_documents(
     embedder: EmbeddingPort,
     progress: Callable[[int, int], None],
 ) -> IndexReport:
-    """Brings a collection up to date with documents; doing so again changes nothing.
+    """Bring a collection up to date with documents; doing so again changes nothing.
 
     Of a document that has become shorter, the chunks it has no more are deleted. Documents that are in the
     collection and not in the source are left alone: other sources may have brought them. When this returns,
@@ -78,7 +78,7 @@ def _batches(chunks: Sequence[Chunk]) -> Iterator[Sequence[Chunk]]:
 
 
 def _check_vectors(chunks: Sequence[Chunk], dimension: int, source: Path) -> None:
-    """Checks the vectors that the source brings, before anything is written."""
+    """Check the vectors that the source brings, before anything is written."""
     for chunk in chunks:
         if chunk.vector is not None and len(chunk.vector) != dimension:
             raise ConfigurationError(
@@ -87,7 +87,7 @@ def _check_vectors(chunks: Sequence[Chunk], dimension: int, source: Path) -> Non
 
 
 async def _vectors(batch: Sequence[Chunk], embedder: EmbeddingPort) -> Sequence[Vector]:
-    """Gives the batch's vectors, embedding only where the source brings none."""
+    """Return the batch's vectors, embedding only where the source brings none."""
     texts = [chunk.embedding_text for chunk in batch if chunk.vector is None]
     embedded = iter(await embedder.embed(texts, timeout_s=EMBED_TIMEOUT_S) if texts else ())
     return [chunk.vector if chunk.vector is not None else next(embedded) for chunk in batch]

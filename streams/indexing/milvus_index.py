@@ -33,7 +33,7 @@ class MilvusIndex:
     """
 
     def __init__(self, collection: MilvusCollection, *, dimension: int) -> None:
-        """Takes the collection; nothing is opened.
+        """Initialize with the collection; nothing is opened.
 
         Args:
             collection: Where it is and what its fields are called.
@@ -44,7 +44,7 @@ class MilvusIndex:
         self.dimension = dimension
 
     async def __aenter__(self) -> Self:
-        """Connects, and creates the collection if it is missing.
+        """Connect, and create the collection if it is missing.
 
         Raises:
             ConfigurationError: Milvus cannot be used, or the collection has another dimension or other fields
@@ -67,11 +67,11 @@ class MilvusIndex:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         await self._close()
 
     async def write(self, chunks: Sequence[Chunk], vectors: Sequence[Vector]) -> None:
-        """Writes chunks with their vectors, over those that have the same keys.
+        """Write chunks with their vectors, over those that have the same keys.
 
         Args:
             chunks: At most some hundreds.
@@ -85,7 +85,7 @@ class MilvusIndex:
         await self._call(self._client.upsert, name, rows, timeout=CALL_TIMEOUT_S)
 
     async def delete_stale(self, documents: Sequence[str], keys: Collection[str]) -> int:
-        """Deletes the rows of documents that are not among those just written.
+        """Delete the rows of documents that are not among those just written.
 
         Args:
             documents: Ids of the documents that were written in full.
@@ -108,7 +108,7 @@ class MilvusIndex:
         return len(stale)
 
     async def settle(self) -> int:
-        """Waits until searches see what was written.
+        """Wait until searches see what was written.
 
         Returns:
             How many rows the collection has.

@@ -30,7 +30,7 @@ PROBE_TIMEOUT_S = 3.0
 
 
 def client_arguments(kafka: KafkaSettings) -> dict[str, Any]:
-    """Gives the arguments with which every aiokafka client connects.
+    """Return the arguments with which every aiokafka client connects.
 
     Raises:
         ConfigurationError: A certificate or key file cannot be used, or the brokers are not host:port.
@@ -53,7 +53,7 @@ def client_arguments(kafka: KafkaSettings) -> dict[str, Any]:
 
 @asynccontextmanager
 async def admin_client(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Connects an admin client.
+    """Connect an admin client.
 
     Raises:
         ConfigurationError: One line saying why the brokers cannot be reached, and which setting to look at;
@@ -90,7 +90,7 @@ def _brokers(kafka: KafkaSettings) -> list[tuple[str, int]]:
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Silences a library that logs what it raises: people should read it once, in our own words."""
+    """Silence a library that logs what it raises: people should read it once, in our own words."""
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
@@ -100,7 +100,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 async def _why_unreachable(kafka: KafkaSettings, arguments: dict[str, Any]) -> str:
-    """Asks each broker once more: the client, when none takes it, does not say why."""
+    """Ask each broker once more: the client, when none takes it, does not say why."""
     del arguments["bootstrap_servers"]
     for host, port in _brokers(kafka):
         try:
@@ -123,7 +123,7 @@ async def _introduce(host: str, port: int, arguments: dict[str, Any]) -> None:
 
 
 def _refusal(kafka: KafkaSettings, broker: str, error: Exception) -> str | None:
-    """Says what a broker that is there has against a client; `None` where nothing answers."""
+    """Return what a broker that is there has against a client; `None` where nothing answers."""
     reason: str | None = None
     protocol = f"kafka.security-protocol = {kafka.security_protocol}"
     match error:
@@ -144,7 +144,7 @@ def _refusal(kafka: KafkaSettings, broker: str, error: Exception) -> str | None:
 
 
 def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
-    """Loads the authorities trusted and the client's certificate.
+    """Load the authorities trusted and the client's certificate.
 
     Raises:
         ConfigurationError: One line that names the setting whose file cannot be used.
@@ -172,7 +172,7 @@ def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
 
 
 def _readable(key: str, file: str | None) -> str | None:
-    """Gives the file back, once it has been read."""
+    """Return the file back, once it has been read."""
     if file is not None:
         try:
             Path(file).read_bytes()

@@ -26,14 +26,14 @@ class RecordPublisher(Protocol):
     """Writes records so that they are not lost."""
 
     def check_size(self, record: ProducedRecord) -> None:
-        """Checks that the brokers will take a record.
+        """Check that the brokers will take a record.
 
         Raises:
             RecordTooLarge: They will not.
         """
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
-        """Writes records and waits until every one is confirmed; raises where one is not."""
+        """Write records and wait until every one is confirmed; raises where one is not."""
 
 
 class RecordTooLarge(Exception):
@@ -44,7 +44,7 @@ class Publisher:
     """Writes records with an idempotent producer and `acks=all`."""
 
     def __init__(self, producer: AIOKafkaProducer, *, timeout_s: float, max_bytes: Mapping[str, int]) -> None:
-        """Takes what it writes with.
+        """Initialize with what it writes with.
 
         Args:
             producer: Started, idempotent, with `acks=all` and `key_as_bytes`.
@@ -57,7 +57,7 @@ class Publisher:
         self._max_bytes = max_bytes
 
     def check_size(self, record: ProducedRecord) -> None:
-        """Checks that the brokers will take a record.
+        """Check that the brokers will take a record.
 
         Raises:
             RecordTooLarge: They will not.
@@ -68,7 +68,7 @@ class Publisher:
             raise RecordTooLarge(f"the record has {size} bytes, {record.topic} takes {allowed}")
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
-        """Writes records and waits until every one is confirmed.
+        """Write records and wait until every one is confirmed.
 
         Raises:
             TimeoutError: The brokers did not confirm in time.
@@ -96,7 +96,7 @@ class Publisher:
 
 
 def key_as_bytes(key: Any) -> bytes | None:
-    """Gives a key as it is written; a publisher's producer must serialize keys with this."""
+    """Return a key as it is written; a publisher's producer must serialize keys with this."""
     return None if key is NO_KEY else key
 
 

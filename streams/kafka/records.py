@@ -51,7 +51,7 @@ class ProducedRecord:
 
 
 def consumed_record(message: Any, *, timestamp_ms: int) -> ConsumedRecord:
-    """Takes over a message of a Kafka client; they differ only in how they keep its time."""
+    """Accept over a message of a Kafka client; they differ only in how they keep its time."""
     return ConsumedRecord(
         topic=message.topic,
         partition=message.partition,

@@ -14,7 +14,7 @@ from streams.settings.model import KafkaSettings
 
 @asynccontextmanager
 async def request_producer(kafka: KafkaSettings, topic: str) -> AsyncIterator[AIOKafkaProducer]:
-    """Starts a producer that writes to a topic whatever the topic takes, each record once.
+    """Start a producer that writes to a topic whatever the topic takes, each record once.
 
     Raises:
         ConfigurationError: One line saying why the brokers or the topic cannot be reached.

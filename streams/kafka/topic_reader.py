@@ -46,7 +46,7 @@ async def read_topic(
     span: Span = EVERYTHING,
     progress: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005 - told, and does nothing
 ) -> AsyncIterator[ConsumedRecord]:
-    """Reads the records that a topic holds when this starts, each partition in order, then stops.
+    """Read the records that a topic holds when this starts, each partition in order, then stop.
 
     Args:
         kafka: The brokers.
@@ -87,7 +87,7 @@ async def read_topic(
 async def _offsets(
     consumer: AIOKafkaConsumer, partitions: list[TopicPartition], span: Span
 ) -> tuple[Offsets, Offsets]:
-    """Gives, of each partition, the first offset of the span and the one after its last."""
+    """Return, of each partition, the first offset of the span and the one after its last."""
     begin, end = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
     first, after = dict(begin), dict(end)
     if isinstance(span.first, datetime):

@@ -42,7 +42,7 @@ class TopicState:
 
 
 async def require_topics(kafka: KafkaSettings, names: Sequence[str]) -> dict[str, int]:
-    """Checks that the brokers answer and that topics exist.
+    """Check that the brokers answer and that topics exist.
 
     Returns:
         The number of partitions of each topic on the brokers.
@@ -64,7 +64,7 @@ async def require_topics(kafka: KafkaSettings, names: Sequence[str]) -> dict[str
 async def ensure_topics(
     settings: Settings, *, partitions: int, replication: int, dry_run: bool
 ) -> Sequence[TopicState]:
-    """Creates the topics that are missing and reports those that differ.
+    """Create the topics that are missing and report those that differ.
 
     Args:
         settings: Names and brokers, and whether requests are recorded.
@@ -107,7 +107,7 @@ async def ensure_topics(
 
 
 async def max_record_bytes(kafka: KafkaSettings, names: Sequence[str]) -> dict[str, int]:
-    """Asks the brokers how large a record of each topic may be.
+    """Ask the brokers how large a record of each topic may be.
 
     Returns:
         `max.message.bytes` of each topic; Kafka's own default where the brokers do not tell.
@@ -120,7 +120,7 @@ async def max_record_bytes(kafka: KafkaSettings, names: Sequence[str]) -> dict[s
 
 
 async def dead_letters_too_small(kafka: KafkaSettings) -> str | None:
-    """Says how the dead-letter topic takes less than the dead letter of the largest request.
+    """Return how the dead-letter topic takes less than the dead letter of the largest request.
 
     Returns:
         What it takes and what it should; `None` where it takes enough, or the brokers do not tell.
@@ -137,7 +137,7 @@ async def dead_letters_too_small(kafka: KafkaSettings) -> str | None:
 
 
 def worker_topics(settings: Settings) -> tuple[str, ...]:
-    """Names the topics that the worker reads or writes; that of recordings only where any are made."""
+    """Name the topics that the worker reads or writes; that of recordings only where any are made."""
     topics = settings.kafka.topics
     recordings = (topics.recordings,) if settings.stage.recorded_share else ()
     return (topics.requests, topics.results, topics.dead_letters, *recordings)
@@ -190,7 +190,7 @@ def _state(name: str, existing: int, partitions: int, *, created: bool, note: st
 
 
 def _too_small(size: int, needed: int) -> str:
-    """Says that a request which cannot be answered may not fit, and would stop the worker."""
+    """Say that a request which cannot be answered may not fit, and would stop the worker."""
     if size >= needed:
         return ""
     return f"takes {size} bytes, a request with the error's headers may have {needed}"

@@ -24,7 +24,7 @@ FLUSH_TIMEOUT_S = 5.0
 
 @contextmanager
 def exporting() -> Iterator[Tracer]:
-    """Gives what makes spans, and exports them in the background while the block runs.
+    """Yield what makes spans, and export them in the background while the block runs.
 
     `OTEL_TRACES_EXPORTER` names the exporters, `otlp` by default; `OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`,
     `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_TRACES_SAMPLER` mean what their specification
@@ -82,7 +82,7 @@ def _otlp() -> str:
 
 
 def _end(provider: TracerProvider) -> None:
-    """Exports what is left, in a thread: a collector that is gone must not hold up the worker's end."""
+    """Export what is left, in a thread: a collector that is gone must not hold up the worker's end."""
     ending = threading.Thread(target=provider.shutdown, name="tracing", daemon=True)
     ending.start()
     ending.join(FLUSH_TIMEOUT_S)

@@ -19,11 +19,11 @@ class Judge(Protocol):
     """Says what is wrong with a worker, or `None`."""
 
     def __call__(self, state: WorkerState, now: float, *, longest_stall_s: float) -> str | None:
-        """Judges from what was last seen of it, at a moment of the monotonic clock."""
+        """Judge from what was last seen of it, at a moment of the monotonic clock."""
 
 
 def longest_stall(settings: Settings) -> float:
-    """Gives the seconds for which offsets may stand still in a worker that is not stuck.
+    """Return the seconds for which offsets may stand still in a worker that is not stuck.
 
     That is the longest that one request may take: searching and publishing, and in a worker that waits for
     its search, searching again as often as it does.
@@ -33,7 +33,7 @@ def longest_stall(settings: Settings) -> float:
 
 
 def why_not_live(state: WorkerState, now: float, *, longest_stall_s: float) -> str | None:
-    """Says why a worker should be killed; `None` where it should not.
+    """Return why a worker should be killed; `None` where it should not.
 
     Args:
         state: What was last seen of it.
@@ -49,7 +49,7 @@ def why_not_live(state: WorkerState, now: float, *, longest_stall_s: float) -> s
 
 
 def why_not_ready(state: WorkerState, now: float, *, longest_stall_s: float) -> str | None:
-    """Says why a worker cannot answer requests now; `None` where it can."""
+    """Return why a worker cannot answer requests now; `None` where it can."""
     if state.leaving:
         return "the worker is leaving"
     if not state.joined:

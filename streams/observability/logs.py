@@ -16,7 +16,7 @@ QUIET_LIBRARIES = ("aiokafka", "faust", "mode", "httpx", "asyncio")
 
 
 def configure(stage: StageSettings) -> None:
-    """Sends every log line to standard error in the configured form.
+    """Send every log line to standard error in the configured form.
 
     Of an exception that the stage logs, the line shows classes and places, not the message: a search port may
     quote the query in it. The dead letter has the message.
@@ -63,7 +63,7 @@ def _frames(exc_info: structlog.typing.ExcInfo) -> str:
 
 
 def _lines(error: BaseException) -> Iterator[str]:
-    """Gives an exception as Python does, what was behind it first, but without messages."""
+    """Yield an exception as Python does, what was behind it first, but without messages."""
     behind = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if behind is not None:
         yield from _lines(behind)

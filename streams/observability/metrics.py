@@ -50,7 +50,7 @@ class WorkerMetrics(Collector):
         self._other_searches = self._searches["internal"]
 
     def answered(self, _record: ConsumedRecord, answer: Answer, seconds: float) -> None:
-        """Counts a request whose answer is confirmed, and the seconds of the work on it."""
+        """Count a request whose answer is confirmed, and the seconds of the work on it."""
         self._requests.add(answer.status or UNREADABLE)
         self._processing.observe(seconds)
         if answer.dead_letter is not None and answer.failure is not None:
@@ -60,11 +60,11 @@ class WorkerMetrics(Collector):
             self._count_dropped(answer.ledger)
 
     def retried(self, error: SearchError) -> None:
-        """Counts a try after one that failed."""
+        """Count a try after one that failed."""
         self._retries.add(error.code)
 
     def searched(self, outcome: str, seconds: float, *, queries: int) -> None:
-        """Counts one call of the search engine.
+        """Count one call of the search engine.
 
         Args:
             outcome: `ok`, the code of its error, or `cancelled`; another counts as `internal`.

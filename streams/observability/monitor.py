@@ -22,12 +22,12 @@ class Standstill:
     """Measures for how long something has not moved although it should."""
 
     def __init__(self) -> None:
-        """Starts with nothing seen."""
+        """Start with nothing seen."""
         self._mark: Hashable = None
         self._since = 0.0
 
     def seconds(self, now: float, mark: Hashable, *, should_move: bool) -> float:
-        """Gives the seconds for which the mark has been the same while it should have moved."""
+        """Return the seconds for which the mark has been the same while it should have moved."""
         if not should_move or mark != self._mark:
             self._mark, self._since = mark, now
         return now - self._since
@@ -45,7 +45,7 @@ class Monitor:
     def __init__(
         self, *, now: Callable[[], float] = time.monotonic, interval_s: float = LOOK_INTERVAL_S
     ) -> None:
-        """Knows nothing yet but that the worker is starting.
+        """Know nothing yet but that the worker is starting.
 
         Args:
             now: Seconds of a clock that only goes forward.
@@ -60,12 +60,12 @@ class Monitor:
         self.state = WorkerState(seen_at=now())
 
     def watch(self, stage: LookupStage, membership: Callable[[], Membership]) -> None:
-        """Looks at a stage from now on, and at what gives its consumer's membership."""
+        """Look at a stage from now on, and at what gives its consumer's membership."""
         self._stage, self._membership = stage, membership
         self.look()
 
     async def run(self) -> None:
-        """Looks again and again, until cancelled."""
+        """Look again and again, until cancelled."""
         failing = False
         while True:
             try:
@@ -80,7 +80,7 @@ class Monitor:
             await asyncio.sleep(self._interval_s)
 
     def look(self) -> None:
-        """Looks once."""
+        """Look once."""
         now, stage = self._now(), self._stage
         if stage is None:
             self.state = WorkerState(seen_at=now)
@@ -117,7 +117,7 @@ class Monitor:
     def _stalled(
         self, now: float, membership: Membership, in_work: Mapping[Partition, int], *, excused: bool
     ) -> float:
-        """Gives the longest standstill: of one partition with requests in work, or of all with records."""
+        """Return the longest standstill: of one partition with requests in work, or of all with records."""
         excused = excused or not (membership.joined and membership.connected)
         positions = membership.positions
         waiting = any(position.lag or _uncommitted(position, 0) for position in positions.values())
@@ -133,7 +133,7 @@ class Monitor:
 
 
 def _uncommitted(position: Position, in_work: int) -> int:
-    """Counts what was read and is not committed; where nothing is, at least what is in work."""
+    """Count what was read and is not committed; where nothing is, at least what is in work."""
     if position.read is None or position.committed is None:
         return in_work
     return max(position.read - position.committed, 0)

@@ -84,7 +84,7 @@ def _text(value: bytes | None) -> str | None:
 
 @contextmanager
 def observing(settings: Settings) -> Iterator[Observer]:
-    """Serves a worker's metrics and probes, looks at it, and exports its spans, while the block runs.
+    """Serve a worker's metrics and probes, look at it, and export its spans, while the block runs.
 
     Raises:
         ConfigurationError: One line saying why their port cannot be had, or why there can be no traces.

@@ -49,7 +49,7 @@ NOT_STARTED = Membership(joined=False, connected=False, positions={})
 
 
 def membership(app: faust.App) -> Membership:
-    """Looks at the consumer inside an app, which neither Faust nor aiokafka let one see.
+    """Look at the consumer inside an app, which neither Faust nor aiokafka let one see.
 
     The consumer runs in a thread of its own. Nothing is changed here, and each value is read in one step.
     """

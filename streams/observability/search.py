@@ -22,12 +22,12 @@ class MeasuredSearch(AroundSearch):
     """A search port that measures another."""
 
     def __init__(self, search: KnowledgeSearchPort, metrics: WorkerMetrics) -> None:
-        """Takes the port and where to count."""
+        """Initialize with the port and where to count."""
         super().__init__(search)
         self._metrics = metrics
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Asks the port behind and counts how it went."""
+        """Ask the port behind and count how it went."""
         return await self._measured(self._search.search(query, timeout_s=timeout_s), queries=1)
 
     async def _measured(self, call: Awaitable[T], *, queries: int) -> T:
@@ -48,20 +48,20 @@ class MeasuredSearchOfMany(MeasuredSearch):
     """The same for a port that answers many queries in one call."""
 
     def __init__(self, search: SearchesManyAtOnce, metrics: WorkerMetrics) -> None:
-        """Takes the port and where to count."""
+        """Initialize with the port and where to count."""
         super().__init__(search, metrics)
         self._search_of_many = search
 
     async def search_many(
         self, queries: Sequence[SearchQuery], *, timeout_s: float
     ) -> Sequence[Sequence[SearchHit]]:
-        """Asks the port behind and counts how it went."""
+        """Ask the port behind and count how it went."""
         call = self._search_of_many.search_many(queries, timeout_s=timeout_s)
         return await self._measured(call, queries=len(queries))
 
 
 def measured(search: KnowledgeSearchPort, metrics: WorkerMetrics) -> MeasuredSearch:
-    """Gives a port that measures another, and answers many queries in one call if that one does."""
+    """Return a port that measures another, and answers many queries in one call if that one does."""
     if isinstance(search, SearchesManyAtOnce):
         return MeasuredSearchOfMany(search, metrics)
     return MeasuredSearch(search, metrics)

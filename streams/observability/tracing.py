@@ -39,14 +39,14 @@ class TracedProcessing:
     """A span around the work on each request, continuing the trace in its headers."""
 
     def __init__(self, tracer: Tracer, *, group: str) -> None:
-        """Takes where spans come from, and the consumer group."""
+        """Initialize with where spans come from, and the consumer group."""
         self._tracer = tracer
         self._group = group
 
     async def __call__(
         self, record: ConsumedRecord, work: Callable[[ConsumedRecord], Awaitable[Answer]]
     ) -> Answer:
-        """Does the work on a record within a span."""
+        """Do the work on a record within a span."""
         parent = _propagator.extract(_carrier(record.headers), context=Context())
         attributes = _consumed(record, self._group)
         name = f"process {record.topic}"
@@ -60,13 +60,13 @@ class TracedSearch(AroundSearch):
     """A search port with a span around each search of another."""
 
     def __init__(self, search: KnowledgeSearchPort, tracer: Tracer, *, attributes: Attributes) -> None:
-        """Takes the port, where spans come from, and what names its engine."""
+        """Initialize with the port, where spans come from, and what names its engine."""
         super().__init__(search)
         self._tracer = tracer
         self._attributes = {**attributes, "db.operation.name": "search"}
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Asks the port behind within a span."""
+        """Ask the port behind within a span."""
         span = self._tracer.start_span("search", kind=SpanKind.CLIENT, attributes=self._attributes)
         with _within(span):
             hits = await self._search.search(query, timeout_s=timeout_s)
@@ -78,12 +78,12 @@ class TracedEmbedder(AroundEmbedder):
     """An embedder with a span around each call of another."""
 
     def __init__(self, embedder: EmbeddingPort, tracer: Tracer) -> None:
-        """Takes the embedder and where spans come from."""
+        """Initialize with the embedder and where spans come from."""
         super().__init__(embedder)
         self._tracer = tracer
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Vector]:
-        """Asks the embedder behind within a span."""
+        """Ask the embedder behind within a span."""
         attributes: Attributes = {"gen_ai.operation.name": "embeddings", "lookup.texts": len(texts)}
         with _within(self._tracer.start_span("embed", kind=SpanKind.CLIENT, attributes=attributes)):
             return await self._embedder.embed(texts, timeout_s=timeout_s)
@@ -96,13 +96,13 @@ class TracedPublisher:
     """
 
     def __init__(self, publisher: RecordPublisher, tracer: Tracer, *, results: str) -> None:
-        """Takes the publisher, where spans come from, and the topic of the results."""
+        """Initialize with the publisher, where spans come from, and the topic of the results."""
         self._publisher = publisher
         self._tracer = tracer
         self._results = results
 
     def check_size(self, record: ProducedRecord) -> None:
-        """Checks that the brokers will take a record with its trace.
+        """Check that the brokers will take a record with its trace.
 
         Raises:
             RecordTooLarge: They will not.
@@ -112,7 +112,7 @@ class TracedPublisher:
         self._publisher.check_size(record)
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
-        """Publishes records within spans that end when all are confirmed."""
+        """Publish records within spans that end when all are confirmed."""
         spans = [self._start(record) for record in records]
         traced = [
             _with_context_of(span, record) if record.topic == self._results else record
@@ -130,7 +130,7 @@ class TracedPublisher:
 
 @contextmanager
 def _within(span: Span) -> Iterator[Span]:
-    """Ends a span with the block; of an exception it keeps the kind, for the message may quote a query."""
+    """End a span with the block; of an exception it keeps the kind, for the message may quote a query."""
     with use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
         try:
             yield span
@@ -188,7 +188,7 @@ def _conclude(span: Span, answer: Answer) -> None:
 
 
 def _key(key: bytes | None) -> dict[str, str]:
-    """Gives a key that is text; the convention leaves out what has no one form as text."""
+    """Return a key that is text; the convention leaves out what has no one form as text."""
     try:
         return {} if key is None else {"kafka.message.key": key.decode()}
     except UnicodeDecodeError:
@@ -205,7 +205,7 @@ def _first(headers: Headers, name: str) -> str | None:
 
 
 def _with_context_of(span: Span, record: ProducedRecord) -> ProducedRecord:
-    """Lets a record continue the trace from a span, instead of where its headers would."""
+    """Let a record continue the trace from a span, instead of where its headers would."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier, context=set_span_in_context(span, Context()))
     others = (header for header in record.headers if header[0] not in CONTEXT_HEADERS)

@@ -29,7 +29,7 @@ class Written(bytes):
 
 
 def plain_line(members: Mapping[str, Any]) -> bytes:
-    """Writes an object in one line, fast.
+    """Write an object in one line, fast.
 
     Raises:
         TypeError: There is something in it that only `exact_line` writes.
@@ -44,7 +44,7 @@ def _fragment(value: object) -> orjson.Fragment:
 
 
 def is_plain(hit: SearchHit) -> bool:
-    """Says whether all that a rule may look at in a hit is read back from orjson's JSON as what it is."""
+    """Return whether all that a rule may look at in a hit is read back from orjson's JSON as what it is."""
     metadata = hit.metadata
     return (
         type(hit.id) in _PLAIN
@@ -55,7 +55,7 @@ def is_plain(hit: SearchHit) -> bool:
 
 
 def exact_line(members: Mapping[str, Any]) -> bytes:
-    """Writes an object in one line.
+    """Write an object in one line.
 
     Integers have any size, lone surrogates are escaped, and null stands for what JSON cannot hold.
 

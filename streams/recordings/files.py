@@ -12,7 +12,7 @@ from typing import IO, BinaryIO, NamedTuple, TypeAlias, cast
 import zstandard
 
 from pipeline.errors import ConfigurationError, LookupStageError
-from streams.recordings.recording import Recording, RecordingUnreadable, decode
+from streams.recordings.recording import Recording, RecordingUnreadable, decode_recording
 
 MAX_LINE_BYTES = 128 * 1_024 * 1_024
 """More than any broker takes as one record."""
@@ -54,7 +54,7 @@ def read_recordings(
     progress: Report = lambda done, total: None,  # noqa: ARG005 - told, and does nothing
     keep_going: Callable[[RecordingUnreadable], None] | None = None,
 ) -> Iterator[NumberedRecording]:
-    """Reads a file of recordings, a line at a time.
+    """Read a file of recordings, a line at a time.
 
     Args:
         path: A file whose name ends in `.jsonl` or `.jsonl.zst`.
@@ -76,7 +76,7 @@ def read_recordings(
 
 @contextmanager
 def writing_recordings(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Opens a file for recordings; call with each line, without its end.
+    """Open a file for recordings; call with each line, without its end.
 
     However the block ends, what was written by then can be read.
 
@@ -119,7 +119,7 @@ def _numbered(path: Path, progress: Report) -> Iterator[NumberedRecording]:
 
 def _decoded(line: bytes) -> Recording:
     try:
-        return decode(line)
+        return decode_recording(line)
     except RecordingUnreadable:
         if line.endswith(b"\n"):
             raise

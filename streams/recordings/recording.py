@@ -112,8 +112,10 @@ class Recording:
         return tuple([path.answer for path in self.paths or ()])
 
 
-def encode(recording: Recording, *, request: bytes | None = None, result: bytes | None = None) -> bytes:
-    """Gives a recording as one line of JSON, without the line's end.
+def encode_recording(
+    recording: Recording, *, request: bytes | None = None, result: bytes | None = None
+) -> bytes:
+    """Return a recording as one line of JSON, without the line's end.
 
     Numbers that JSON does not know (NaN, infinite) and values that are no JSON become null: no rule takes
     them for anything. Integers of more than 64 bits and lone surrogates stay what they are; a line that has
@@ -147,8 +149,8 @@ def encode(recording: Recording, *, request: bytes | None = None, result: bytes 
     return exact_line({"v": VERSION, "exact": True, **members})
 
 
-def decode(line: bytes) -> Recording:
-    """Reads a recording.
+def decode_recording(line: bytes) -> Recording:
+    """Read a recording.
 
     Raises:
         RecordingUnreadable: It is none, or of another version.
@@ -196,7 +198,7 @@ def _recording(members: Mapping[str, Any]) -> Recording:
 
 
 def hits_of(rows: Iterable[Mapping[str, Any]]) -> tuple[SearchHit, ...]:
-    """Reads hits from objects that have all fields of one; what else they have is ignored."""
+    """Read hits from objects that have all fields of one; what else they have is ignored."""
     return tuple(starmap(SearchHit, map(_HIT_VALUES, rows)))
 
 
@@ -240,7 +242,7 @@ def _members(line: bytes) -> Any:
 
 
 def _as_the_stage_reads(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Gives a request's integers over 64 bits as the floats that the stage takes them for."""
+    """Return a request's integers over 64 bits as the floats that the stage takes them for."""
     read: Mapping[str, Any] = orjson.loads(json.dumps(request))
     return read
 

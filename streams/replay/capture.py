@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from streams.kafka.records import ConsumedRecord
 from streams.kafka.topic_reader import Span, read_topic
-from streams.recordings.recording import RecordingUnreadable, encode
-from streams.recordings.recording import decode as decode_recording
+from streams.recordings.recording import RecordingUnreadable, decode_recording, encode_recording
 from streams.settings.model import KafkaSettings
 from streams.stage.recorder import requested
-from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.requests import RequestInvalid
 
 
@@ -38,7 +37,7 @@ class Capture:
         write: Callable[[bytes], None],
         progress: Callable[[int, int], None],
     ) -> None:
-        """Reads a part of a topic once; joins no group and commits nothing.
+        """Read a part of a topic once; join no group and commit nothing.
 
         Args:
             kafka: Brokers and topics.
@@ -66,12 +65,12 @@ class Capture:
 def _recording_line(record: ConsumedRecord) -> bytes:
     value = record.value or b""
     recording = decode_recording(value)
-    return encode(recording) if b"\n" in value else value
+    return encode_recording(recording) if b"\n" in value else value
 
 
 def _request_line(record: ConsumedRecord) -> bytes:
     try:
-        request_id = decode(record.value, record.headers).request_id
+        request_id = decode_request(record.value, record.headers).request_id
     except RequestInvalid as error:
         request_id = error.request_id
-    return encode(requested(record, request_id))
+    return encode_recording(requested(record, request_id))

@@ -14,10 +14,10 @@ from pipeline.limits import configured_widths
 from pipeline.model import Budget, Limits, Lookup, PathHits
 from streams.recordings.recording import RecordedPath, Recording, RecordingUnreadable
 from streams.settings.model import ProjectionSettings, RagSettings
-from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import RequestInvalid
-from streams.wire.results import encode, rejected_result
+from streams.wire.results import encode_result, rejected_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class LimitChange:
     max_width: int
 
     def __call__(self, recording: Recording) -> Recording:
-        """Gives the recording as the stage would have made it.
+        """Return the recording as the stage would have made it.
 
         A request that asks for more than the new limits allow is rejected.
 
@@ -62,7 +62,7 @@ class LimitChange:
             dimension=None,
         )
         try:
-            request, lookup = check(decode(request_value(recording), recording.headers), rules)
+            request, lookup = check(decode_request(request_value(recording), recording.headers), rules)
         except RequestUnreadable as error:
             raise RecordingUnreadable(f"request {recording.request_id}: {error}") from error
         widths = rules.limits
@@ -75,7 +75,7 @@ class LimitChange:
 
 
 def limit_change(rag: RagSettings, projection: ProjectionSettings) -> LimitChange:
-    """Makes a change of the values that are set; those that are not stay as they were recorded.
+    """Make a change of the values that are set; those that are not stay as they were recorded.
 
     Raises:
         ConfigurationError: A value decides what is searched, so that recorded hits cannot tell.
@@ -96,7 +96,7 @@ def limit_change(rag: RagSettings, projection: ProjectionSettings) -> LimitChang
 
 
 def request_value(recording: Recording) -> bytes:
-    """Gives the value of a request as its agent sent it, but for the spaces between its fields."""
+    """Return the value of a request as its agent sent it, but for the spaces between its fields."""
     if recording.raw is not None:
         return recording.raw
     try:
@@ -106,7 +106,7 @@ def request_value(recording: Recording) -> bytes:
 
 
 def _narrowed(recording: Recording, retrieve_k: int) -> tuple[RecordedPath, ...]:
-    """Leaves of each path the hits that a narrower search would have given: its best."""
+    """Leave of each path the hits that a narrower search would have given: its best."""
     recorded = retrieve_k if recording.limits is None else recording.limits.retrieve_k
     paths = recording.paths or ()
     if retrieve_k > recorded and any(len(path.answer.hits.hits) == recorded for path in paths):
@@ -124,5 +124,5 @@ def _cut(path: RecordedPath, retrieve_k: int) -> RecordedPath:
 
 
 def _rejected(error: RequestInvalid) -> dict[str, Any]:
-    members: dict[str, Any] = orjson.loads(encode(rejected_result(error)))
+    members: dict[str, Any] = orjson.loads(encode_result(rejected_result(error)))
     return members

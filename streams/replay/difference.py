@@ -13,7 +13,7 @@ ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class ResultDifference:
     """A field that two JSON values have otherwise.
 
     Attributes:
@@ -30,8 +30,8 @@ class Difference:
         return f"{self.path}: recorded {self.recorded}, now {self.replayed}"
 
 
-def first_difference(recorded: Any, replayed: Any, path: str = "") -> Difference | None:
-    """Finds the first field that differs, in the recorded order; `None` where the values are the same JSON.
+def first_difference(recorded: Any, replayed: Any, path: str = "") -> ResultDifference | None:
+    """Find the first field that differs, in the recorded order; `None` where the values are the same JSON.
 
     Numbers that are equal but written otherwise differ, as do objects with their fields in another order.
     """
@@ -44,7 +44,7 @@ def first_difference(recorded: Any, replayed: Any, path: str = "") -> Difference
 
 def _between_objects(
     recorded: Mapping[str, Any], replayed: Mapping[str, Any], path: str
-) -> Difference | None:
+) -> ResultDifference | None:
     for name in (*recorded, *(name for name in replayed if name not in recorded)):
         inside = f"{path}.{name}" if path else name
         if name not in recorded or name not in replayed:
@@ -58,7 +58,7 @@ def _between_objects(
     )
 
 
-def _between_lists(recorded: Sequence[Any], replayed: Sequence[Any], path: str) -> Difference | None:
+def _between_lists(recorded: Sequence[Any], replayed: Sequence[Any], path: str) -> ResultDifference | None:
     for index in range(max(len(recorded), len(replayed))):
         inside = f"{path}[{index}]"
         if index >= min(len(recorded), len(replayed)):
@@ -70,13 +70,13 @@ def _between_lists(recorded: Sequence[Any], replayed: Sequence[Any], path: str) 
     return None
 
 
-def _between(recorded: str, replayed: str, path: str) -> Difference | None:
+def _between(recorded: str, replayed: str, path: str) -> ResultDifference | None:
     if recorded == replayed:
         return None
     pairs = enumerate(zip(recorded, replayed, strict=False))
     parting = next((place for place, (was, now) in pairs if was != now), min(len(recorded), len(replayed)))
     start = max(0, parting - CONTEXT_CHARS)
-    return Difference(path=path, recorded=_shown(recorded, start), replayed=_shown(replayed, start))
+    return ResultDifference(path=path, recorded=_shown(recorded, start), replayed=_shown(replayed, start))
 
 
 def _shown(text: str, start: int) -> str:

@@ -14,10 +14,9 @@ from typing import TypeAlias
 
 from pipeline.outcome import conclude
 from streams.recordings.files import NumberedRecording
-from streams.recordings.recording import Recording, RecordingUnreadable, encode
-from streams.replay.difference import Difference, first_difference
-from streams.wire.results import encode as encode_result
-from streams.wire.results import encode_members, result_of
+from streams.recordings.recording import Recording, RecordingUnreadable, encode_recording
+from streams.replay.difference import ResultDifference, first_difference
+from streams.wire.results import encode_members, encode_result, result_of
 
 Change: TypeAlias = Callable[[Recording], Recording]
 """Gives a recording other limits, and the hits that a search under them would have given."""
@@ -42,7 +41,7 @@ class FrozenReplay:
     first: str | None = None
 
     def replay(self, numbered: NumberedRecording) -> bytes:
-        """Replays a recording and gives its line with the result that its hits come to.
+        """Replay a recording and return its line with the result that its hits come to.
 
         A result that is not made of hits (`rejected`, `expired`, failed outside the search) stays what it is.
 
@@ -67,13 +66,13 @@ class FrozenReplay:
             return line
         self.differing += 1
         self.first = self.first or f"line {number}: request {recording.request_id}: {difference}"
-        return encode(recording, result=result)
+        return encode_recording(recording, result=result)
 
 
 def replay_frozen(
     file: Path, recordings: Iterable[NumberedRecording], write: Callable[[bytes], None], change: Change | None
 ) -> FrozenReplay:
-    """Replays recordings one after the other.
+    """Replay recordings one after the other.
 
     Args:
         file: Where the recordings come from, for errors.
@@ -92,15 +91,15 @@ def replay_frozen(
 
 
 def _line(recording: Recording) -> bytes:
-    """Writes a recording whose limits are others."""
+    """Write a recording whose limits are others."""
     result, old = _result(recording), recording.result
     if result is not None or old is None or recording.limits is None:
-        return encode(recording, result=result)
-    return encode(replace(recording, result={**old, "limits": recording.limits}))
+        return encode_recording(recording, result=result)
+    return encode_recording(replace(recording, result={**old, "limits": recording.limits}))
 
 
 def _result(recording: Recording) -> bytes | None:
-    """Gives the JSON of the result that hits come to; `None` where the result is not made of hits."""
+    """Return the JSON of the result that hits come to; `None` where the result is not made of hits."""
     limits, budget = recording.limits, recording.budget
     if not recording.paths or limits is None or budget is None:
         return None
@@ -111,8 +110,8 @@ def _result(recording: Recording) -> bytes | None:
     )
 
 
-def _difference(recording: Recording, result: bytes) -> Difference | None:
-    """Compares with the recorded result's own bytes, however another tool has spaced them since."""
+def _difference(recording: Recording, result: bytes) -> ResultDifference | None:
+    """Compare with the recorded result's own bytes, however another tool has spaced them since."""
     recorded = {} if recording.result is None else recording.result
     if encode_members(recorded) == result:
         return None

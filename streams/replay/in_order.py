@@ -13,7 +13,7 @@ T = TypeVar("T")
 async def in_order(
     works: Iterable[Coroutine[Any, Any, T]], *, concurrency: int, rate: float | None
 ) -> AsyncIterator[T]:
-    """Runs coroutines, so many at once and so many a second at most, and gives what they return in order."""
+    """Run coroutines, so many at once and so many a second at most, and return what they return in order."""
     loop, window = asyncio.get_running_loop(), deque[asyncio.Task[T]]()
     interval_s, next_at = 0.0 if rate is None else 1 / rate, loop.time()
     try:

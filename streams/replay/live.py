@@ -34,7 +34,7 @@ class LiveReplay:
     first: str | None = None
 
     async def replay(self, numbered: NumberedRecording) -> bytes:
-        """Asks again, and gives the line of the new recording.
+        """Ask again, and return the line of the new recording.
 
         Raises:
             LookupStageError: What the search brought cannot be recorded.
@@ -60,7 +60,7 @@ async def replay_live(
     concurrency: int,
     rate: float | None,
 ) -> None:
-    """Replays requests, several at once, and writes the answers in the order of the requests.
+    """Replay requests, several at once, and write the answers in the order of the requests.
 
     Args:
         recordings: What to replay.

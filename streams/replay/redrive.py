@@ -16,7 +16,7 @@ from streams.kafka.request_producer import request_producer
 from streams.kafka.topic_reader import read_topic
 from streams.settings.model import KafkaSettings
 from streams.wire.dead_letters import ERROR_HEADER_PREFIX
-from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.requests import RequestInvalid
 
 
@@ -48,7 +48,7 @@ class DeadLetter:
     def request_id(self) -> str | None:
         """The request's id, if the stage can read it."""
         try:
-            return decode(self.record.value, self.headers).request_id
+            return decode_request(self.record.value, self.headers).request_id
         except RequestInvalid as error:
             return error.request_id
         except RequestUnreadable:
@@ -75,7 +75,7 @@ class DeadLetterFilter:
     request_id: str | None = None
 
     def takes(self, letter: DeadLetter) -> bool:
-        """Says whether a dead letter is among them."""
+        """Return whether a dead letter is among them."""
         return (
             (self.reason is None or self.reason in letter.reason)
             and (not self.retryable_only or letter.retryable)
@@ -84,7 +84,7 @@ class DeadLetterFilter:
 
 
 async def dead_letters(kafka: KafkaSettings, wanted: DeadLetterFilter) -> AsyncIterator[DeadLetter]:
-    """Reads the dead letters that are there now.
+    """Read the dead letters that are there now.
 
     Raises:
         ConfigurationError: One line saying why the brokers or the topic cannot be reached.
@@ -96,7 +96,7 @@ async def dead_letters(kafka: KafkaSettings, wanted: DeadLetterFilter) -> AsyncI
 
 
 def parse(record: ConsumedRecord) -> DeadLetter:
-    """Tells a request's own headers from the error's."""
+    """Tell a request's own headers from the error's."""
     errors = {
         name.removeprefix(ERROR_HEADER_PREFIX): (value or b"").decode("utf-8", "replace")
         for name, value in record.headers
@@ -109,7 +109,7 @@ def parse(record: ConsumedRecord) -> DeadLetter:
 async def redrive(
     kafka: KafkaSettings, wanted: DeadLetterFilter, *, rate: float, dry_run: bool
 ) -> AsyncIterator[DeadLetter]:
-    """Sends the requests of dead letters to the requests topic again: same key, value and headers.
+    """Send the requests of dead letters to the requests topic again: same key, value and headers.
 
     A tombstone without key cannot be sent and has no request in it; it is passed over.
 
@@ -150,7 +150,7 @@ class _Sender:
         self._next_at = self._loop.time()
 
     async def send(self, letter: DeadLetter) -> None:
-        """Sends the request of a dead letter, without the error's headers."""
+        """Send the request of a dead letter, without the error's headers."""
         await asyncio.sleep(self._next_at - self._loop.time())
         self._next_at = self._loop.time() + self._interval_s
         record = letter.record

@@ -25,7 +25,7 @@ UNCONFIRMED = 500
 
 
 def check_topic(kafka: KafkaSettings, topic: str) -> None:
-    """Refuses the topics of the stage that is configured.
+    """Refuse the topics of the stage that is configured.
 
     Raises:
         ConfigurationError: It is one of them.
@@ -41,7 +41,7 @@ def check_topic(kafka: KafkaSettings, topic: str) -> None:
 async def resend(
     kafka: KafkaSettings, topic: str, recordings: Iterable[NumberedRecording], *, rate: float | None
 ) -> int:
-    """Sends recorded requests with their keys and headers, marked, and without their expiry.
+    """Send recorded requests with their keys and headers, marked, and without their expiry.
 
     Args:
         kafka: The brokers.
@@ -74,7 +74,7 @@ async def resend(
 
 
 def _value(recording: Recording) -> bytes:
-    """Gives the request's value; with its expiry, long past, it would be answered `expired`."""
+    """Return the request's value; with its expiry, long past, it would be answered `expired`."""
     lasting = {name: value for name, value in recording.request.items() if name != "expires_at"}
     return request_value(replace(recording, request=lasting))
 

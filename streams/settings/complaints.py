@@ -10,7 +10,7 @@ _CLASS_NAME = re.compile(r" or instance of \w+")
 
 
 def complaint(detail: ErrorDetails) -> str:
-    """Gives one of pydantic's findings as half a sentence: `must be greater than or equal to 1`."""
+    """Return one of pydantic's findings as half a sentence: `must be greater than or equal to 1`."""
     message = detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     message = _CLASS_NAME.sub("", message.replace("Input should", "must", 1)).replace("dictionary", "object")
     return message[:1].lower() + message[1:]

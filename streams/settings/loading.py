@@ -25,7 +25,7 @@ DEFAULT = "default"
 
 
 def load(config_file: Path | None = None, overrides: Mapping[str, object] | None = None) -> Settings:
-    """Loads the settings from overrides, the environment and a file; the first that has a key wins.
+    """Load the settings from overrides, the environment and a file; the first that has a key wins.
 
     Args:
         config_file: A YAML file; `None` for the one that `LOOKUP_CONFIG` names, if any.
@@ -56,7 +56,7 @@ class _Limits(Group):
 
 
 def assignments(texts: Iterable[str], *, groups: Sequence[str]) -> dict[str, object]:
-    """Reads `KEY=VALUE` texts of the command line.
+    """Read `KEY=VALUE` texts of the command line.
 
     Args:
         texts: The later of two for one key wins.
@@ -79,7 +79,7 @@ def assignments(texts: Iterable[str], *, groups: Sequence[str]) -> dict[str, obj
 
 
 def load_limits(given: Mapping[str, object]) -> tuple[RagSettings, ProjectionSettings]:
-    """Reads limits from values by key alone, without a file and the environment.
+    """Read limits from values by key alone, without a file and the environment.
 
     Returns:
         Settings of which `model_fields_set` names what was given.
@@ -95,7 +95,7 @@ def load_limits(given: Mapping[str, object]) -> tuple[RagSettings, ProjectionSet
 
 
 def origin(key: str, config_file: Path | None = None, overrides: Mapping[str, object] | None = None) -> str:
-    """Says where `load` with the same arguments takes a key's value from."""
+    """Return where `load` with the same arguments takes a key's value from."""
     with reading(config_file):
         return _origin(key, overrides or {})
 
@@ -117,7 +117,7 @@ def _origin(key: str, overrides: Mapping[str, object]) -> str:
 
 
 def effective(settings: Settings) -> dict[str, object]:
-    """Gives every key with the value in force; secrets are masked, those that stand in an address too."""
+    """Return every key with the value in force; secrets are masked, those that stand in an address too."""
     values: dict[str, object] = {}
     for key in setting_keys(Settings):
         value: object = settings
@@ -129,7 +129,7 @@ def effective(settings: Settings) -> dict[str, object]:
 
 
 def sources(settings: Settings, config_file: Path | None = None) -> dict[str, str]:
-    """Gives every key with where its value comes from."""
+    """Return every key with where its value comes from."""
     widths = ("rag.retrieve-k", "rag.return-n")
     with reading(config_file):
         return {key: _origin(key, {}) for key in setting_keys(Settings)} | {
@@ -149,7 +149,7 @@ def _complaints(error: ValidationError, overrides: Mapping[str, object]) -> list
 
 
 def _key_of(location: tuple[int | str, ...]) -> str:
-    """Finds the setting that a place inside it belongs to."""
+    """Find the setting that a place inside it belongs to."""
     parts = [str(part).replace("_", "-") for part in location]
     prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     known = setting_keys(Settings)
@@ -176,7 +176,7 @@ def _check_widths(settings: Settings, overrides: Mapping[str, object]) -> None:
 
 
 def _width_origin(key: str, settings: Settings, overrides: Mapping[str, object]) -> str:
-    """Says where a width comes from, which may be the legacy key that stands in for it."""
+    """Return where a width comes from, which may be the legacy key that stands in for it."""
     given = _origin(key, overrides)
     if given == DEFAULT and settings.rag.top_k is not None:
         return f"rag.top-k, {_origin('rag.top-k', overrides)}"
@@ -196,7 +196,7 @@ def _check_sasl(settings: Settings) -> None:
 
 
 def _check_topics(settings: Settings) -> None:
-    """Refuses one topic for two purposes: the stage would answer its own answers without end."""
+    """Refuse one topic for two purposes: the stage would answer its own answers without end."""
     seen: dict[str, str] = {}
     for name, topic in settings.kafka.topics.model_dump().items():
         key = f"kafka.topics.{name.replace('_', '-')}"

@@ -33,7 +33,7 @@ _CREDENTIALS_IN_ADDRESS = re.compile(r"(?<=://)\S*(?=@)")
 
 
 def masked(value: object) -> object:
-    """Gives a value as it may be shown: secrets are masked, those that stand in an address too."""
+    """Return a value as it may be shown: secrets are masked, those that stand in an address too."""
     if isinstance(value, SecretStr):
         return MASK
     return _CREDENTIALS_IN_ADDRESS.sub(MASK, value) if isinstance(value, str) else value
@@ -75,7 +75,7 @@ Port: TypeAlias = Annotated[int, Field(ge=0, le=65_535), BeforeValidator(_no_boo
 Seconds: TypeAlias = Annotated[PositiveFloat, BeforeValidator(_no_boolean)]
 Sample: TypeAlias = Annotated[Literal["off", "all"] | float, BeforeValidator(_sample)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"\S")]
-Mapping: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_parsed_mapping)]
+JsonObject: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_parsed_mapping)]
 
 
 class Group(BaseModel):
@@ -210,7 +210,7 @@ class MilvusSettings(Group):
         description="`field`: one JSON or JSON-text field holds them; `flat`: fields of the row",
     )
     metadata_field: Name = Field(default="metadata", description="field of the metadata, with layout `field`")
-    search_params: Mapping = Field(default={}, description='parameters of the index, such as {"ef": 128}')
+    search_params: JsonObject = Field(default={}, description='parameters of the index, such as {"ef": 128}')
     ca_file: Name | None = Field(default=None, description="PEM file of the authorities trusted, with https")
 
 
@@ -314,7 +314,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Gives the sources, the first wins: arguments, environment, file."""
+        """Return the sources, the first wins: arguments, environment, file."""
         keys = setting_keys(cls)
         return (
             init_settings,

@@ -26,7 +26,7 @@ class KeySource(PydanticBaseSettingsSource):
     """A source of settings by key: `{"rag.retrieve-k": 20}`."""
 
     def __init__(self, settings_cls: type[BaseSettings], values: Mapping[str, object]) -> None:
-        """Takes the values by key; every key is one of the settings'."""
+        """Initialize with the values by key; every key is one of the settings'."""
         super().__init__(settings_cls)
         self._values = nested(values)
 
@@ -35,32 +35,32 @@ class KeySource(PydanticBaseSettingsSource):
         field: FieldInfo,  # noqa: ARG002 - the base class's signature
         field_name: str,
     ) -> tuple[Any, str, bool]:
-        """Gives the value of one group of settings."""
+        """Return the value of one group of settings."""
         return self._values.get(field_name), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        """Gives all values, nested by group."""
+        """Return all values, nested by group."""
         return self._values
 
 
 def setting_keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Lists every key of a settings model with its field, in the order of declaration."""
+    """List every key of a settings model with its field, in the order of declaration."""
     return dict(_keys(model, ""))
 
 
 def environment_name(key: str) -> str:
-    """Gives a key's environment variable: `rag.retrieve-k` is `RAG_RETRIEVE_K`."""
+    """Return a key's environment variable: `rag.retrieve-k` is `RAG_RETRIEVE_K`."""
     return key.replace(".", "_").replace("-", "_").upper()
 
 
 def environment_values(keys: Iterable[str]) -> dict[str, object]:
-    """Reads the environment; an empty variable counts as absent."""
+    """Read the environment; an empty variable counts as absent."""
     return {key: value for key in keys if (value := os.environ.get(environment_name(key)))}
 
 
 @contextmanager
 def reading(config_file: Path | None) -> Iterator[None]:
-    """Makes a file the settings' own for the block; `None` leaves it to `LOOKUP_CONFIG`."""
+    """Make a file the settings' own for the block; `None` leaves it to `LOOKUP_CONFIG`."""
     token = _given_file.set(config_file)
     try:
         yield
@@ -69,13 +69,13 @@ def reading(config_file: Path | None) -> Iterator[None]:
 
 
 def config_file_name() -> str | None:
-    """Names the file that settings are read from, if any."""
+    """Name the file that settings are read from, if any."""
     given = _given_file.get()
     return os.environ.get(CONFIG_FILE_VARIABLE) or None if given is None else str(given)
 
 
 def file_values(keys: Iterable[str]) -> dict[str, object]:
-    """Reads the settings' file, if there is one.
+    """Read the settings' file, if there is one.
 
     Raises:
         ConfigurationError: The file cannot be read, is not a mapping, or has a key that is none.
@@ -107,7 +107,7 @@ def file_values(keys: Iterable[str]) -> dict[str, object]:
 
 
 def nested(values: Mapping[str, object]) -> dict[str, Any]:
-    """Nests values by the parts of their keys, as the settings model has them."""
+    """Nest values by the parts of their keys, as the settings model has them."""
     tree: dict[str, Any] = {}
     for key, value in values.items():
         *groups, leaf = key.replace("-", "_").split(".")

@@ -17,7 +17,7 @@ from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.settings.model import TopicSettings
 from streams.stage.log_context import request_is, work_is_about
 from streams.wire.dead_letters import Failure, Stage, dead_letter_record
-from streams.wire.decoding import RequestUnreadable, decode
+from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import LookupRequest, RequestInvalid
 from streams.wire.results import LookupResult, rejected_result, result_of, result_record
@@ -69,7 +69,7 @@ class Answerer:
         timeout_s: float,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Takes what every answer needs.
+        """Initialize with what every answer needs.
 
         Args:
             pipeline: Runs the lookups.
@@ -85,10 +85,10 @@ class Answerer:
         self._now = now
 
     async def answer(self, record: ConsumedRecord) -> Answer:
-        """Answers one request, whatever its bytes are and whatever goes wrong on the way."""
+        """Answer one request, whatever its bytes are and whatever goes wrong on the way."""
         work_is_about(record.partition, record.offset)
         try:
-            decoded = decode(record.value, record.headers)
+            decoded = decode_request(record.value, record.headers)
         except RequestUnreadable as error:
             return self._answer(record, None, Failure(stage="decode", retryable=False, error=error))
         except RequestInvalid as error:
@@ -108,7 +108,7 @@ class Answerer:
             )
 
     def too_large(self, record: ConsumedRecord, answer: Answer, error: Exception) -> Answer:
-        """Answers instead of a result that is larger than the brokers take.
+        """Answer instead of a result that is larger than the brokers take.
 
         Args:
             record: The request.
@@ -178,7 +178,7 @@ def _result(request: LookupRequest, lookup: Lookup, outcome: Outcome) -> LookupR
 
 
 def _search_failure(errors: Sequence[Exception]) -> Failure:
-    """Tells of the first path's error, of the best chance that any path has, and of the most tries."""
+    """Tell of the first path's error, of the best chance that any path has, and of the most tries."""
     known = [error for error in errors if isinstance(error, SearchError)]
     return Failure(
         stage="search",

@@ -32,7 +32,7 @@ class InFlight:
     """
 
     def __init__(self, limit: int, on_failure: Callable[[BaseException], None]) -> None:
-        """Takes the bound and what to do when work raises.
+        """Initialize with the bound and what to do when work raises.
 
         Args:
             limit: Most requests in work at once, at least 1.
@@ -57,7 +57,7 @@ class InFlight:
         return self._open.is_set()
 
     def unacknowledged(self) -> dict[Partition, int]:
-        """Counts, per partition, the requests that were started and are not acknowledged."""
+        """Count, per partition, the requests that were started and are not acknowledged."""
         return {partition: len(tickets) for partition, tickets in self._pending.items() if tickets}
 
     async def start(
@@ -69,7 +69,7 @@ class InFlight:
         after: Hashable | None = None,
         gate: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Starts work as soon as there is a place for it and no drain goes on.
+        """Start work as soon as there is a place for it and no drain goes on.
 
         If the partition is forgotten meanwhile, the work is not started: the partition's next owner has it.
 
@@ -97,13 +97,13 @@ class InFlight:
         task.add_done_callback(lambda task: self._ended(task, ticket))
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """Drops what is unacknowledged in partitions that another worker owns now."""
+        """Drop what is unacknowledged in partitions that another worker owns now."""
         for partition in partitions:
             self._pending.pop(partition, None)
             self._lost[partition] += 1
 
     async def drain(self, timeout_s: float) -> int:
-        """Starts nothing new until `resume`, waits for what is in work, then cancels what is left.
+        """Start nothing new until `resume`, waits for what is in work, then cancel what is left.
 
         Args:
             timeout_s: Seconds to wait.
@@ -123,7 +123,7 @@ class InFlight:
         return len(unfinished)
 
     def resume(self) -> None:
-        """Starts work again after a drain."""
+        """Start work again after a drain."""
         self._open.set()
 
     async def _place(self) -> None:

@@ -13,7 +13,7 @@ import structlog
 
 from pipeline.ports import DescribesIndex, KnowledgeSearchPort
 from streams.kafka.records import ConsumedRecord, ProducedRecord
-from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording, encode
+from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording, encode_recording
 from streams.settings.model import Settings
 from streams.stage.answering import Answer
 from streams.wire.results import HEADER_REQUEST_ID
@@ -38,7 +38,7 @@ class Recorder:
     index: RecordedIndex
 
     def record(self, request: ConsumedRecord, answer: Answer) -> ProducedRecord | None:
-        """Makes the recording of a request, if it is one of those that are recorded.
+        """Make the recording of a request, if it is one of those that are recorded.
 
         A request without a readable id has no result, and no recording. What goes wrong with a recording must
         not cost the answer, so it is logged.
@@ -83,17 +83,17 @@ class Recorder:
             result=None,
         )
         result = None if answer.result is None else answer.result.value
-        return encode(recording, request=value if is_json else None, result=result)
+        return encode_recording(recording, request=value if is_json else None, result=result)
 
 
 def is_sampled(request_id: str, share: float) -> bool:
-    """Says whether a request is in a sample: the same id always is or never is, whoever asks."""
+    """Return whether a request is in a sample: the same id always is or never is, whoever asks."""
     digest = blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
     return int.from_bytes(digest) < int(share * 256**_HASH_BYTES)
 
 
 def requested(request: ConsumedRecord, request_id: str) -> Recording:
-    """Makes the recording of a request alone, which nobody has answered yet."""
+    """Make the recording of a request alone, which nobody has answered yet."""
     value = request.value or b""
     body = _object(value)
     return Recording(
@@ -112,7 +112,7 @@ def requested(request: ConsumedRecord, request_id: str) -> Recording:
 
 
 def recorded_index(search: KnowledgeSearchPort, settings: Settings) -> RecordedIndex:
-    """Names what is searched, and gives it a fingerprint where the port, once started, tells of it."""
+    """Name what is searched, and return it a fingerprint where the port, once started, tells of it."""
     if not isinstance(search, DescribesIndex):
         return RecordedIndex(collection=settings.search.port, fingerprint=None)
     index, embedding = search.index, settings.embedding
@@ -123,7 +123,7 @@ def recorded_index(search: KnowledgeSearchPort, settings: Settings) -> RecordedI
 
 
 def captured(request: ConsumedRecord) -> Captured:
-    """Says where a request was read."""
+    """Return where a request was read."""
     return Captured(
         topic=request.topic,
         partition=request.partition,

@@ -37,7 +37,7 @@ class Around(Protocol):
     async def __call__(
         self, record: ConsumedRecord, work: Callable[[ConsumedRecord], Awaitable[Answer]]
     ) -> Answer:
-        """Does the work on a record, and gives its answer."""
+        """Do the work on a record, and return its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class LookupStage:
         circuits: Mapping[str, CircuitBreaker] = NO_CIRCUITS,
         hooks: StageHooks = NO_HOOKS,
     ) -> None:
-        """Takes its parts.
+        """Initialize with its parts.
 
         Args:
             answerer: Answers requests.
@@ -112,7 +112,7 @@ class LookupStage:
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     async def take(self, record: ConsumedRecord, acknowledge: Callable[[], object]) -> None:
-        """Starts work on a record; waits while too many are in work or the stage is draining or paused."""
+        """Start work on a record; waits while too many are in work or the stage is draining or paused."""
         await self._in_flight.start(
             (record.topic, record.partition),
             lambda: self._work(record),
@@ -122,7 +122,7 @@ class LookupStage:
         )
 
     async def drain(self, timeout_s: float) -> None:
-        """Takes nothing new and finishes what is in work; what is not finished stays unacknowledged.
+        """Accept nothing new and finish what is in work; what is not finished stays unacknowledged.
 
         Args:
             timeout_s: Seconds after which unfinished work is cancelled.
@@ -132,7 +132,7 @@ class LookupStage:
             log.warning("requests_left_unfinished", count=unfinished)
 
     async def leave(self, timeout_s: float) -> None:
-        """Drains for good: `resume` does not take records again.
+        """Drain for good: `resume` does not take records again.
 
         Args:
             timeout_s: Seconds after which unfinished work is cancelled.
@@ -141,7 +141,7 @@ class LookupStage:
         await self.drain(timeout_s)
 
     def resume(self, *, without: Iterable[Partition] = ()) -> None:
-        """Takes records again after a drain, and forgets partitions that are no longer its own."""
+        """Accept records again after a drain, and forget partitions that are no longer its own."""
         self._in_flight.forget(without)
         if not self._leaving:
             self._in_flight.resume()
@@ -162,11 +162,11 @@ class LookupStage:
         return self._policy.waits_for_search and not self._others_are_answered()
 
     def unacknowledged(self) -> dict[Partition, int]:
-        """Counts, per partition, the requests that were taken and are not acknowledged."""
+        """Count, per partition, the requests that were taken and are not acknowledged."""
         return self._in_flight.unacknowledged()
 
     def circuit_states(self) -> dict[str, CircuitState]:
-        """Gives the state of each engine's circuit."""
+        """Return the state of each engine's circuit."""
         return {engine: circuit.state for engine, circuit in self._circuits.items()}
 
     async def _process(self, record: ConsumedRecord) -> Answer:
@@ -191,7 +191,7 @@ class LookupStage:
         await self._publisher.publish([each for each in records if each is not None])
 
     def _recording(self, record: ConsumedRecord, answer: Answer) -> ProducedRecord | None:
-        """Makes the recording, if there is to be one and its topic takes it: it must not cost the answer."""
+        """Make the recording, if there is to be one and its topic takes it: it must not cost the answer."""
         recorder = self._policy.recorder
         recording = None if recorder is None else recorder.record(record, answer)
         error = self._too_large(recording)

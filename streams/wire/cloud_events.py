@@ -34,7 +34,7 @@ class Attribute:
 
 
 def attribute(headers: Headers, name: str) -> Attribute | None:
-    """Reads an attribute by its header's name; `None` where there is no such header."""
+    """Read an attribute by its header's name; `None` where there is no such header."""
     values = [value for header, value in headers if header == name]
     if not values:
         return None

@@ -50,12 +50,12 @@ class DeadLetterLimit:
     """Stops a worker before a bad deployment drains the requests topic into the dead letters."""
 
     def __init__(self, per_minute: int) -> None:
-        """Takes the most dead letters in any minute, at least 1."""
+        """Initialize with the most dead letters in any minute, at least 1."""
         self._per_minute = per_minute
         self._times: deque[float] = deque(maxlen=per_minute)
 
     def count(self, now_s: float) -> None:
-        """Counts one dead letter.
+        """Count one dead letter.
 
         Args:
             now_s: Seconds of a clock that only goes forward.
@@ -99,7 +99,7 @@ class ErrorHeaders:
     attempts: int
 
     def as_headers(self) -> Headers:
-        """Gives the headers in the order above."""
+        """Return the headers in the order above."""
         return tuple(
             (error_header(field.name), _text(getattr(self, field.name)).encode("utf-8", "replace"))
             for field in fields(self)
@@ -107,12 +107,12 @@ class ErrorHeaders:
 
 
 def error_header(field: str) -> str:
-    """Gives the header of one of the fields: `exception_message` is `lookup.errors.exception.message`."""
+    """Return the header of one of the fields: `exception_message` is `lookup.errors.exception.message`."""
     return ERROR_HEADER_PREFIX + field.replace("_", ".")
 
 
 def dead_letter_record(request: ConsumedRecord, failure: Failure, *, topic: str) -> ProducedRecord:
-    """Turns a request into its dead letter: key, value and headers untouched, then the error's headers."""
+    """Turn a request into its dead letter: key, value and headers untouched, then the error's headers."""
     error = ErrorHeaders(
         topic=request.topic,
         partition=request.partition,
@@ -134,7 +134,7 @@ def _text(value: object) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Gives an error and what caused it as one line of at most 500 characters."""
+    """Return an error and what caused it as one line of at most 500 characters."""
     text = str(error) or type(error).__name__
     cause = error.__cause__
     if cause is not None:

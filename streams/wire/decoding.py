@@ -45,8 +45,8 @@ class DecodedRequest:
     problems: tuple[FieldProblem, ...] = ()
 
 
-def decode(value: bytes | None, headers: Headers = ()) -> DecodedRequest:
-    """Reads a record as a JSON object with a request id.
+def decode_request(value: bytes | None, headers: Headers = ()) -> DecodedRequest:
+    """Read a record as a JSON object with a request id.
 
     The headers `ce_id` and `ce_expirytime` stand in for `request_id` and `expires_at` where the object has
     none. A value that only lenient parsers take (NaN, lone surrogates, very large numbers) is read all the
@@ -85,7 +85,7 @@ def decode(value: bytes | None, headers: Headers = ()) -> DecodedRequest:
 
 
 def _request_id(own: object, sender: Attribute | None) -> str:
-    """Gives the id that the object has, else the header's: whoever waits for it gets an answer."""
+    """Return the id that the object has, else the header's: whoever waits for it gets an answer."""
     if isinstance(own, str) and own and _is_utf8(own):
         return own
     if sender is None:
@@ -96,7 +96,7 @@ def _request_id(own: object, sender: Attribute | None) -> str:
 
 
 def _json_object(value: bytes | None) -> tuple[dict[str, Any], str | None]:
-    """Gives the object, and why it is one for lenient parsers only."""
+    """Return the object, and why it is one for lenient parsers only."""
     if value is None:
         raise RequestUnreadable("the value is null")
     flaw = None
@@ -113,7 +113,7 @@ def _json_object(value: bytes | None) -> tuple[dict[str, Any], str | None]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Keeps Python from going through millions of lists again and again while they are read."""
+    """Keep Python from going through millions of lists again and again while they are read."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -42,7 +42,7 @@ class RequestRules:
 
 
 def check(decoded: DecodedRequest, rules: RequestRules) -> tuple[LookupRequest, Lookup]:
-    """Checks a request, and fills in the defaults.
+    """Check a request, and fill in the defaults.
 
     Raises:
         RequestInvalid: Every field that is wrong in its form or against the rules is named; `request` where
@@ -84,13 +84,13 @@ def _problem(detail: ErrorDetails, origins: Mapping[str, str]) -> FieldProblem:
 
 
 def _without(decoded: DecodedRequest, fields: Collection[str]) -> LookupRequest:
-    """Gives what is left of a request, so that the rules can look at the rest of it."""
+    """Return what is left of a request, so that the rules can look at the rest of it."""
     rest = {name: value for name, value in decoded.body.items() if name not in fields}
     return LookupRequest.model_validate({"request_id": "-", **rest})
 
 
 def _lookup(request: LookupRequest, rules: RequestRules) -> tuple[Lookup | None, list[FieldProblem]]:
-    """Gives the lookup, or every rule that stands against it."""
+    """Return the lookup, or every rule that stands against it."""
     problems = [*_tenant_problems(request, rules), *_dimension_problems(request, rules)]
     try:
         limits = override_limits(
@@ -120,7 +120,7 @@ def _lookup(request: LookupRequest, rules: RequestRules) -> tuple[Lookup | None,
 
 
 def _form_problems(body: Mapping[str, Any], request: LookupRequest) -> Iterator[FieldProblem]:
-    """Names what is wrong between fields; what is absent from `body` was not sent."""
+    """Name what is wrong between fields; what is absent from `body` was not sent."""
     sent = {name for name in ("query", "queries", "vector", "vectors") if body.get(name) is not None}
     if not sent & {"query", "queries"}:
         yield FieldProblem(field="query", value="None", problem="query or queries must be given")

@@ -49,7 +49,7 @@ _FILTER_FIELD = re.compile(r"[\w.\-]{1,200}")
 
 
 def whole(pattern: str) -> str:
-    """Gives a pattern that a whole text must match, also where `$` matches before a last line's end."""
+    """Return a pattern that a whole text must match, also where `$` matches before a last line's end."""
     return f"^{pattern}$(?!\\n)"
 
 
@@ -233,7 +233,7 @@ class RequestInvalid(Exception):
 
 
 def shown(value: object) -> str:
-    """Gives a value as a person should see it in an error: at most 80 characters."""
+    """Return a value as a person should see it in an error: at most 80 characters."""
     text = _REPR.repr(value)
     return text if len(text) <= MAX_SHOWN_CHARS else f"{text[: MAX_SHOWN_CHARS - 1]}…"
 

@@ -71,7 +71,7 @@ _RESULT = TypeAdapter(LookupResult)
 def result_of(
     outcome: Outcome, *, request_id: str, limits: Limits, hints: Any, explain: bool | None
 ) -> LookupResult:
-    """Tells an agent what its lookup came to; the live stage and the replay of recorded hits both do."""
+    """Tell an agent what its lookup came to; the live stage and the replay of recorded hits both do."""
     return LookupResult(
         request_id=request_id,
         status=outcome.status,
@@ -86,13 +86,13 @@ def result_of(
 
 
 def rejected_result(error: RequestInvalid) -> LookupResult:
-    """Tells an agent what is wrong with its request."""
+    """Tell an agent what is wrong with its request."""
     rejection = Rejection(message="the request is not valid", fields=error.problems)
     return LookupResult(request_id=error.request_id, status="rejected", error=rejection, hints=error.hints)
 
 
-def encode(result: LookupResult) -> bytes:
-    """Gives a result as JSON; equal results give equal bytes."""
+def encode_result(result: LookupResult) -> bytes:
+    """Return a result as JSON; equal results give equal bytes."""
     body: dict[str, Any] = {
         "request_id": result.request_id,
         "status": result.status,
@@ -107,7 +107,7 @@ def encode(result: LookupResult) -> bytes:
 
 
 def encode_members(members: Mapping[str, Any]) -> bytes:
-    """Gives a result's members as JSON, in their order; what was read of a result is its bytes again."""
+    """Return a result's members as JSON, in their order; what was read of a result is its bytes again."""
     try:
         return orjson.dumps(members)
     except TypeError:
@@ -116,8 +116,8 @@ def encode_members(members: Mapping[str, Any]) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def decode(value: bytes) -> LookupResult:
-    """Reads a result from the results topic.
+def decode_result(value: bytes) -> LookupResult:
+    """Read a result from the results topic.
 
     Raises:
         ValueError: It is not the JSON of a result.
@@ -127,7 +127,7 @@ def decode(value: bytes) -> LookupResult:
 
 
 def of_members(members: Mapping[str, Any]) -> LookupResult:
-    """Reads a result that is an object already.
+    """Read a result that is an object already.
 
     Raises:
         ValueError: It is not a result.
@@ -141,7 +141,7 @@ def result_record(request: ConsumedRecord, result: LookupResult, *, topic: str) 
     return ProducedRecord(
         topic=topic,
         key=request_id if request.key is None else request.key,
-        value=encode(result),
+        value=encode_result(result),
         headers=(
             ("content-type", b"application/json"),
             (HEADER_REQUEST_ID, request_id),

@@ -32,7 +32,7 @@ rejoined. The worker would never work again, nor end.
 
 
 def create_app(settings: Settings) -> faust.App:
-    """Makes the Faust app of a worker.
+    """Make the Faust app of a worker.
 
     Raises:
         ConfigurationError: A certificate or key file cannot be used.
@@ -64,16 +64,16 @@ class _StatelessApp(faust.App):
     """A Faust app that keeps nothing on disk: it has no tables, and its directory may be read-only."""
 
     def _create_directories(self) -> None:
-        """Makes none."""
+        """Make none."""
 
     def on_init_dependencies(self) -> Iterable[Any]:
-        """Leaves Faust's own counting out, at which nobody looks."""
+        """Leave Faust's own counting out, at which nobody looks."""
         services: Iterable[Any] = super().on_init_dependencies()
         self.sensors.remove(self.monitor)
         return services
 
     def on_rebalance_start(self) -> None:
-        """Lets nobody keep account of the rebalance; Faust would warn that nobody does."""
+        """Let nobody keep account of the rebalance; Faust would warn that nobody does."""
         super().on_rebalance_start()
         self._rebalancing_sensor_state = {"nobody": None}
 
@@ -86,7 +86,7 @@ class _RawSchema(faust.Schema[bytes, bytes]):
     """Leaves keys and values as they are; Faust's raw codecs do, too, after a dozen questions an event."""
 
     def compile(self, app: Any, **_handlers: Any) -> Callable[..., Awaitable[faust.EventT[bytes]]]:
-        """Gives what makes an event of a message."""
+        """Return what makes an event of a message."""
 
         async def decode(message: Any, **_options: Any) -> faust.EventT[bytes]:
             # Without headers, of which a dictionary keeps only the last of each name.
@@ -96,7 +96,7 @@ class _RawSchema(faust.Schema[bytes, bytes]):
 
 
 def attach_stage(app: faust.App, stage: LookupStage, settings: Settings) -> None:
-    """Lets an agent of the app feed the stage, and rebalances drain it."""
+    """Let an agent of the app feed the stage, and rebalances drain it."""
     requests = app.topic(settings.kafka.topics.requests, schema=_RawSchema())
 
     async def look_up(stream: faust.StreamT[bytes]) -> None:
@@ -111,7 +111,7 @@ def attach_stage(app: faust.App, stage: LookupStage, settings: Settings) -> None
 
 
 def events_at_hand(app: faust.App, queue: Any) -> Iterator[faust.EventT[bytes]]:
-    """Gives what is in a stream's buffer: the stream itself gives one event in a turn of the event loop.
+    """Yield what is in a stream's buffer: the stream itself gives one event in a turn of the event loop.
 
     While searches are answered turns are long, and with one request a turn too few would be in work.
     """

@@ -48,7 +48,7 @@ SearchFactory = Callable[[Settings], KnowledgeSearchPort]
 
 @asynccontextmanager
 async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator[LookupStage]:
-    """Starts everything a stage needs but Faust, and stops it again.
+    """Start everything a stage needs but Faust, and stop it again.
 
     Args:
         settings: All of them.
@@ -94,7 +94,7 @@ async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator
 
 @asynccontextmanager
 async def running_live_replay(settings: Settings) -> AsyncIterator[LiveReplay]:
-    """Starts what it takes to ask the configured search again, and stops it.
+    """Start what it takes to ask the configured search again, and stop it.
 
     Raises:
         ConfigurationError: One line saying what cannot start.
@@ -122,7 +122,7 @@ async def running_live_replay(settings: Settings) -> AsyncIterator[LiveReplay]:
 
 @asynccontextmanager
 async def running_embedder(embedding: EmbeddingSettings) -> AsyncIterator[EmbeddingPort | None]:
-    """Starts the configured embedder; `None` where requests bring vectors.
+    """Start the configured embedder; `None` where requests bring vectors.
 
     Raises:
         ConfigurationError: One line saying why it cannot start.
@@ -142,7 +142,7 @@ async def running_embedder(embedding: EmbeddingSettings) -> AsyncIterator[Embedd
 async def running_search(
     settings: Settings, embedder: EmbeddingPort | None
 ) -> AsyncIterator[KnowledgeSearchPort]:
-    """Starts the configured search port.
+    """Start the configured search port.
 
     Raises:
         ConfigurationError: One line saying why it cannot start.
@@ -156,7 +156,7 @@ async def running_search(
 
 
 async def index_path(settings: Settings, path: Path, progress: Callable[[int, int], None]) -> IndexReport:
-    """Indexes a folder of Markdown or a JSON Lines file of chunks into the configured collection.
+    """Index a folder of Markdown or a JSON Lines file of chunks into the configured collection.
 
     Args:
         settings: The collection and the embedder.
@@ -174,7 +174,7 @@ async def index_path(settings: Settings, path: Path, progress: Callable[[int, in
 
 
 def milvus_collection(settings: Settings) -> MilvusCollection:
-    """Names the collection that the settings name."""
+    """Name the collection that the settings name."""
     milvus = settings.milvus
     return MilvusCollection(
         uri=milvus.uri,
@@ -213,7 +213,7 @@ def _create_search(settings: Settings, embedder: EmbeddingPort | None) -> Knowle
 
 
 def _create_producer(settings: Settings, max_bytes: Collection[int]) -> AIOKafkaProducer:
-    """Makes a producer that writes each record once and has every copy confirmed.
+    """Make a producer that writes each record once and has every copy confirmed.
 
     Args:
         settings: Brokers and time.
@@ -263,7 +263,7 @@ def _stage_policy(stage: StageSettings, recorder: Recorder | None) -> StagePolic
 def _robust_search(
     settings: Settings, search: KnowledgeSearchPort, resilience: Resilience
 ) -> KnowledgeSearchPort:
-    """Lets searches share calls, behind the retries: each lookup has tries of its own."""
+    """Let searches share calls, behind the retries: each lookup has tries of its own."""
     sharing_calls = coalescing(
         search,
         max_batch_size=settings.search.max_batch_size,
@@ -273,7 +273,7 @@ def _robust_search(
 
 
 def _robust_embedder(settings: Settings, embedder: EmbeddingPort, resilience: Resilience) -> EmbeddingPort:
-    """Lets texts share calls, behind the retries; a model in this process answers before any could wait."""
+    """Let texts share calls, behind the retries; a model in this process answers before any could wait."""
     if isinstance(embedder, WordLlamaEmbedder):
         return embedder
     sharing_calls = CoalescingEmbedder(

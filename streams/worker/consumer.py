@@ -24,7 +24,7 @@ class HeldBytes:
     """Counts the bytes of messages for as long as anything refers to them."""
 
     def __init__(self, limit: int, on_room: Callable[[], None]) -> None:
-        """Takes the bound and what to call when half of it is free again."""
+        """Initialize with the bound and what to call when half of it is free again."""
         self._limit = limit
         self._on_room = on_room
         self._full = False
@@ -33,7 +33,7 @@ class HeldBytes:
         self.total = 0
 
     def hold(self, message: object, size: int) -> bool:
-        """Counts a message until it is gone.
+        """Count a message until it is gone.
 
         Returns:
             Whether there is no room for more.
@@ -79,7 +79,7 @@ class IdleBuffer(ProducerBuffer):
     """The buffer of Faust's own producer, in which nothing ever is."""
 
     async def wait_until_ebb(self) -> None:
-        """Holds no message up; Faust would look at its settings for each."""
+        """Hold no message up; Faust would look at its settings for each."""
 
 
 class IdleProducer(Producer):
@@ -97,7 +97,7 @@ IdleProducer.logger = Producer.logger
 
 
 def stage_transport(app: faust.App, stage: LookupStage, *, drain_timeout_s: float) -> Transport:
-    """Makes the transport through which an app reads for a stage.
+    """Make the transport through which an app reads for a stage.
 
     Args:
         app: The app.

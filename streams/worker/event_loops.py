@@ -6,7 +6,7 @@ import asyncio
 
 
 def use_fastest() -> None:
-    """Lets every event loop of this process, Faust's threads' too, be uvloop's where it is installed."""
+    """Let every event loop of this process, Faust's threads' too, be uvloop's where it is installed."""
     try:
         import uvloop
     except ImportError:

@@ -9,7 +9,7 @@ NEW_OBJECTS = 20_000
 
 
 def search_seldom() -> None:
-    """Leaves everything there is out of further searches, and searches when there is more to find.
+    """Leave everything there is out of further searches, and search when there is more to find.
 
     Libraries and connections stay for as long as the worker does. To go through them again and again took a
     quarter of its time.

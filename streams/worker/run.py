@@ -33,7 +33,7 @@ class WorkerFailed(LookupStageError):
 
 
 async def run_worker(settings: Settings) -> None:
-    """Runs a worker until it is told to stop.
+    """Run a worker until it is told to stop.
 
     The first SIGTERM or SIGINT drains it; the second ends the process at once.
 
@@ -75,10 +75,10 @@ class _EmbeddedWorker(faust.Worker):
         self.spinner = None
 
     def install_signal_handlers(self) -> None:
-        """Leaves signals to `run_worker`."""
+        """Leave signals to `run_worker`."""
 
     def _setproctitle(self, info: str, *, ident: str = "") -> None:
-        """Leaves the process title alone."""
+        """Leave the process title alone."""
 
 
 def _stop_on_signals() -> asyncio.Event:
@@ -98,7 +98,7 @@ def _stop_on_signals() -> asyncio.Event:
 async def _first_of(
     stopping: asyncio.Event, stage: LookupStage, worker: faust.Worker, ready: Callable[[], None]
 ) -> BaseException | None:
-    """Starts Faust and waits for a signal, a failure of the stage, or of Faust, be it in the start."""
+    """Start Faust and wait for a signal, a failure of the stage, or of Faust, be it in the start."""
     if stopping.is_set():
         return None
     running, crashed, stopped = (
@@ -143,7 +143,7 @@ async def _stop(worker: faust.Worker) -> None:
 
 
 def _end_process_within(seconds: float, error: BaseException | None) -> None:
-    """Ends the process if leaving takes longer: Kafka's clients wait for brokers without limit.
+    """End the process if leaving takes longer: Kafka's clients wait for brokers without limit.
 
     A thread does it, for neither they nor Faust let every task be cancelled.
     """

@@ -30,7 +30,7 @@ class FakeMilvus(milvus_pb2_grpc.MilvusServiceServicer):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
-        """Makes one whose searches find nothing."""
+        """Make one whose searches find nothing."""
         self.uri = ""
         self.searches = 0
         self.fails_with: grpc.StatusCode | None = None
@@ -41,11 +41,11 @@ class FakeMilvus(milvus_pb2_grpc.MilvusServiceServicer):  # type: ignore[misc]
         self.given_up = asyncio.Event()
 
     async def Connect(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802 - the protocol's
-        """Takes every client."""
+        """Accept every client."""
         return milvus_pb2.ConnectResponse(identifier=1)
 
     async def DescribeCollection(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802
-        """Has whatever collection is asked for."""
+        """Have whatever collection is asked for."""
         await self._hang("DescribeCollection")
         size = [common_pb2.KeyValuePair(key="dim", value=str(_DIMENSION))]
         fields = [
@@ -59,17 +59,17 @@ class FakeMilvus(milvus_pb2_grpc.MilvusServiceServicer):  # type: ignore[misc]
         )
 
     async def DescribeIndex(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802
-        """Has an index."""
+        """Have an index."""
         metric = common_pb2.KeyValuePair(key="metric_type", value=self.metric)
         index = milvus_pb2.IndexDescription(index_name="vector", field_name="vector", params=[metric])
         return milvus_pb2.DescribeIndexResponse(index_descriptions=[index])
 
     async def GetLoadState(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802
-        """Has loaded everything."""
+        """Have loaded everything."""
         return milvus_pb2.GetLoadStateResponse(state=_LOADED)
 
     async def Search(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802
-        """Fails as it is told."""
+        """Fail as it is told."""
         self.searches += 1
         self.arrived.set()
         await self._hang("Search")
@@ -87,7 +87,7 @@ class FakeMilvus(milvus_pb2_grpc.MilvusServiceServicer):  # type: ignore[misc]
 
 @asynccontextmanager
 async def fake_milvus() -> AsyncIterator[FakeMilvus]:
-    """Gives one that serves on a port of its own."""
+    """Yield one that serves on a port of its own."""
     fake = FakeMilvus()
     server = grpc.aio.server()
     milvus_pb2_grpc.add_MilvusServiceServicer_to_server(fake, server)

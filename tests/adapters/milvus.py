@@ -15,13 +15,13 @@ import pytest
 from pymilvus import DataType, MilvusClient
 
 from pipeline.adapters.coalescing import coalescing
-from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.adapters.milvus_errors import quiet_client_logs
 from pipeline.errors import ConfigurationError, SearchRejected
 from pipeline.model import SearchHit, SearchQuery
-from tests.contracts.search_port import DIMENSION, TIMEOUT_S, SearchPortContract, asking, known_rows
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import DIMENSION, TIMEOUT_S, SearchPortContract, asking, known_rows
 
 Metadata: TypeAlias = Literal["json", "text", "dynamic", "declared"]
 """One JSON field; one field of JSON text; dynamic fields; or fields of the schema: docId and chunkIndex."""
@@ -32,7 +32,7 @@ _TIMEOUT_S = 30.0
 
 @contextmanager
 def connected(collection: MilvusCollection) -> Iterator[Any]:
-    """Gives a client to prepare things with."""
+    """Yield a client to prepare things with."""
     quiet_client_logs()
     client = MilvusClient(**collection.client_options(timeout_s=_TIMEOUT_S))
     try:
@@ -42,7 +42,7 @@ def connected(collection: MilvusCollection) -> Iterator[Any]:
 
 
 def unique_name() -> str:
-    """Gives a name that no other test has."""
+    """Return a name that no other test has."""
     return f"test_{uuid.uuid4().hex}"
 
 
@@ -55,7 +55,7 @@ def collection_of(
     metadata: Metadata = "json",
     **access: str,
 ) -> Iterator[MilvusCollection]:
-    """Gives a collection that holds the rows, and drops it; `access` may be `token` and `ca_file`."""
+    """Yield a collection that holds the rows, and drop it; `access` may be `token` and `ca_file`."""
     layout: Literal["field", "flat"] = "field" if metadata in ("json", "text") else "flat"
     collection = MilvusCollection(
         uri=uri,
@@ -78,7 +78,7 @@ def collection_of(
 
 @asynccontextmanager
 async def searching(collection: MilvusCollection) -> AsyncIterator[MilvusDenseSearch]:
-    """Gives a started port."""
+    """Yield a started port."""
     port = MilvusDenseSearch(collection)
     try:
         await port.start()
@@ -88,7 +88,7 @@ async def searching(collection: MilvusCollection) -> AsyncIterator[MilvusDenseSe
 
 
 async def refusal(collection: MilvusCollection, *, expected_dimension: int | None = None) -> str:
-    """Gives the line with which a port refuses to start."""
+    """Return the line with which a port refuses to start."""
     port = MilvusDenseSearch(collection, expected_dimension=expected_dimension)
     with pytest.raises(ConfigurationError) as caught:
         await port.start()
@@ -108,19 +108,19 @@ class OverMilvus(SearchPortContract):
     @pytest.fixture(scope="class")
     @classmethod
     def rows(cls) -> Sequence[Row]:
-        """The rows that are searched."""
+        """Return the rows that are searched."""
         return known_rows(integer_ids=cls.integer_ids)
 
     @pytest.fixture(scope="class")
     @classmethod
     def collection(cls, uri: str, rows: Sequence[Row]) -> Iterator[MilvusCollection]:
-        """A collection with these rows."""
+        """Yield a collection with these rows."""
         with collection_of(uri, rows, metric=cls.metric, metadata=cls.metadata) as collection:
             yield collection
 
     @pytest.fixture
     async def port(self, collection: MilvusCollection) -> AsyncIterator[MilvusDenseSearch]:
-        """The started port."""
+        """Yield the started port."""
         async with searching(collection) as port:
             yield port
 
@@ -144,7 +144,7 @@ class OverMilvus(SearchPortContract):
 
 
 def tilted_queries() -> list[SearchQuery]:
-    """Gives queries that are equally near to no two rows."""
+    """Return queries that are equally near to no two rows."""
     angles = [(7 * number + 0.3) * math.pi / 100 for number in range(12)]
     return [asking(vector=(math.cos(angle), math.sin(angle), 0.0, 0.0), limit=5) for angle in angles]
 

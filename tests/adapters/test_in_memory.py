@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from pipeline.adapters.coalescing import coalescing
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.errors import ConfigurationError
 from pipeline.ports import KnowledgeSearchPort
-from tests.contracts.search_port import (
+from pipeline.testing.in_memory import InMemorySearch, Row
+from pipeline.testing.search_port import (
     TIMEOUT_S,
     ConditionContract,
     SearchPortContract,
@@ -26,12 +26,12 @@ class TestInMemorySearch(SearchPortContract, ConditionContract):
 
     @pytest.fixture(params=[False, True], ids=["string ids", "integer ids"])
     def rows(self, request: pytest.FixtureRequest) -> Sequence[Row]:
-        """The rows that are searched."""
+        """Return the rows that are searched."""
         return known_rows(integer_ids=request.param)
 
     @pytest.fixture
     async def port(self, rows: Sequence[Row]) -> AsyncIterator[KnowledgeSearchPort]:
-        """The started port, over the rows from the farthest to the nearest."""
+        """Yield the started port, over the rows from the farthest to the nearest."""
         port = InMemorySearch(reversed(rows))
         await port.start()
         yield port
@@ -43,7 +43,7 @@ class TestInMemorySearchSharingCalls(TestInMemorySearch):
 
     @pytest.fixture
     async def port(self, rows: Sequence[Row]) -> AsyncIterator[KnowledgeSearchPort]:
-        """The started port."""
+        """Yield the started port."""
         port = coalescing(InMemorySearch(reversed(rows)), max_batch_size=8, max_calls=4)
         await port.start()
         yield port

@@ -18,9 +18,9 @@ from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.adapters.milvus_errors import explain, is_classified, search_error
 from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.testing.search_port import TIMEOUT_S, asking
 from tests.adapters.fake_milvus import FakeMilvus, fake_milvus
 from tests.adapters.milvus import refusal
-from tests.contracts.search_port import TIMEOUT_S, asking
 
 UNREACHABLE = "the search engine cannot be reached"
 FAILED = "the search engine failed"
@@ -39,14 +39,14 @@ VENDOR_CLASSES = [
 
 @pytest.fixture
 async def fake() -> AsyncIterator[FakeMilvus]:
-    """An engine that fails on demand."""
+    """Yield an engine that fails on demand."""
     async with fake_milvus() as fake:
         yield fake
 
 
 @pytest.fixture
 async def port(fake: FakeMilvus) -> AsyncIterator[MilvusDenseSearch]:
-    """A started port over it."""
+    """Yield a started port over it."""
     port = MilvusDenseSearch(MilvusCollection(uri=fake.uri, collection="any"))
     await port.start()
     yield port
@@ -54,14 +54,14 @@ async def port(fake: FakeMilvus) -> AsyncIterator[MilvusDenseSearch]:
 
 
 async def failure_of(port: MilvusDenseSearch, *, timeout_s: float = TIMEOUT_S) -> SearchError:
-    """Gives the error of a search."""
+    """Return the error of a search."""
     with pytest.raises(SearchError) as caught:
         await port.search(asking(), timeout_s=timeout_s)
     return caught.value
 
 
 def described(error: SearchError) -> tuple[type[SearchError], str]:
-    """Gives an error's class and words."""
+    """Return an error's class and words."""
     return type(error), str(error)
 
 

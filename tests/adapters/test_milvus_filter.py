@@ -17,8 +17,8 @@ from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_filter import MetadataLayout, filter_expression, string_literal
 from pipeline.errors import SearchRejected
 from pipeline.model import Condition, Scalar
+from pipeline.testing.search_port import NASTY, field_is
 from tests.adapters.milvus import connected, unique_name
-from tests.contracts.search_port import NASTY, field_is
 
 # Whatever a filter language could trip over, more often than chance would have it.
 TEXTS = st.one_of(
@@ -32,7 +32,7 @@ NUMBERS = st.one_of(
 
 
 def written(*conditions: Condition, layout: MetadataLayout = "field", declared: Sequence[str] = ()) -> str:
-    """Gives the expression, with `meta` as the JSON field."""
+    """Return the expression, with `meta` as the JSON field."""
     return filter_expression(conditions, layout=layout, metadata_field="meta", declared=declared)
 
 
@@ -136,18 +136,18 @@ class Probe:
     """A collection whose rows each hold one value."""
 
     def __init__(self, collection: MilvusCollection, client: Any) -> None:
-        """Takes an empty collection."""
+        """Initialize with an empty collection."""
         self._name = collection.collection
         self._client = client
 
     def fill(self, values: Sequence[Scalar]) -> None:
-        """Replaces the rows: one a value, with its place as the id."""
+        """Replace the rows: one a value, with its place as the id."""
         self._client.delete(self._name, filter="id >= 0")
         rows = [{"id": index, "vector": [1.0, 0.0], "meta": {"v": each}} for index, each in enumerate(values)]
         self._client.upsert(self._name, rows)
 
     def matching(self, expression: str) -> list[int]:
-        """Gives the places of the values that an expression holds of."""
+        """Return the places of the values that an expression holds of."""
         rows = self._client.query(
             self._name, filter=expression, output_fields=["id"], consistency_level="Strong"
         )
@@ -155,7 +155,7 @@ class Probe:
 
 
 def probing(uri: str) -> Iterator[Probe]:
-    """Gives a probe in whatever Milvus."""
+    """Yield a probe in whatever Milvus."""
     collection = MilvusCollection(uri=uri, collection=unique_name())
     schema = MilvusClient.create_schema(auto_id=False)
     schema.add_field("id", DataType.INT64, is_primary=True)
@@ -171,19 +171,19 @@ def probing(uri: str) -> Iterator[Probe]:
 
 @pytest.fixture(scope="module")
 def lite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probe]:
-    """A probe in Milvus Lite."""
+    """Yield a probe in Milvus Lite."""
     directory: Path = tmp_path_factory.mktemp("lite")
     yield from probing(str(directory / "probe.db"))
 
 
 @pytest.fixture(scope="module")
 def standalone(milvus_uri: str) -> Iterator[Probe]:
-    """A probe in a Milvus server."""
+    """Yield a probe in a Milvus server."""
     yield from probing(milvus_uri)
 
 
 def check_that_values_stay_values(probe: Probe, stored: list[Scalar], wanted: list[Scalar]) -> None:
-    """The engine finds just the rows whose value is one of those wanted."""
+    """Return the engine finds just the rows whose value is one of those wanted."""
     probe.fill(stored)
     for group in (wanted[:1], wanted):
         condition = field_is("v", *group)

@@ -17,9 +17,9 @@ from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.errors import ConfigurationError
 from pipeline.identity import EVIDENCE_KEY, identify
 from pipeline.model import Dropped, SearchHit
+from pipeline.testing.search_port import TIMEOUT_S, asking, field_is
 from streams.indexing import IndexReport, MilvusIndex, index_documents
 from tests.adapters.milvus import connected, searching, unique_name
-from tests.contracts.search_port import TIMEOUT_S, asking, field_is
 from tests.support.ports import free_port
 
 SECTIONS = [f'## Section {number}\n\nText {number}, with "quotes" and \\.\n' for number in range(5)]
@@ -37,13 +37,13 @@ class _Progress:
 
 @pytest.fixture(scope="module")
 def lite_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file of Milvus Lite, open for the whole module."""
+    """Return a file of Milvus Lite, open for the whole module."""
     return str(tmp_path_factory.mktemp("lite") / "index.db")
 
 
 @pytest.fixture(params=["lite", pytest.param("standalone", marks=pytest.mark.milvus)])
 def collection(request: pytest.FixtureRequest) -> Iterator[MilvusCollection]:
-    """A name of the test's own, in each kind of Milvus; dropped afterwards."""
+    """Yield a name of the test's own, in each kind of Milvus; dropped afterwards."""
     uri = request.getfixturevalue("lite_uri" if request.param == "lite" else "milvus_uri")
     collection = MilvusCollection(uri=uri, collection=unique_name())
     yield collection
@@ -57,7 +57,7 @@ IN_LITE = pytest.mark.parametrize("collection", ["lite"], indirect=True)
 
 @pytest.fixture
 async def embedder() -> AsyncIterator[WordLlamaEmbedder]:
-    """The started embedder."""
+    """Yield the started embedder."""
     embedder = WordLlamaEmbedder()
     await embedder.start()
     yield embedder
@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def index(collection: MilvusCollection, source: Path, embedder: WordLlamaEmbedder) -> IndexReport:
-    """Indexes a source as the command does."""
+    """Index a source as the command does."""
     async with MilvusIndex(collection, dimension=embedder.dimension) as opened:
         return await index_documents(source, opened, embedder, lambda _done, _total: None)
 
@@ -84,14 +84,14 @@ async def index(collection: MilvusCollection, source: Path, embedder: WordLlamaE
 async def everything(
     collection: MilvusCollection, embedder: WordLlamaEmbedder, text: str = "text"
 ) -> list[SearchHit]:
-    """Gives all rows, as a search with the default consistency finds them."""
+    """Return all rows, as a search with the default consistency finds them."""
     [vector] = await embedder.embed([text], timeout_s=TIMEOUT_S)
     async with searching(collection) as port:
         return list(await port.search(asking(vector=vector, limit=1_000), timeout_s=TIMEOUT_S))
 
 
 def rows_by_id(hits: list[SearchHit]) -> dict[Any, tuple[Any, Any]]:
-    """Gives content and metadata by id."""
+    """Return content and metadata by id."""
     return {hit.id: (hit.content, hit.metadata) for hit in hits}
 
 
@@ -236,7 +236,7 @@ async def test_loop_goes_on_while_indexing(
 
 @asynccontextmanager
 async def made(collection: MilvusCollection, *fields: tuple[str, DataType]) -> AsyncIterator[None]:
-    """Makes a collection with other fields than an index would."""
+    """Make a collection with other fields than an index would."""
     schema = MilvusClient.create_schema(auto_id=False)
     for name, kind in fields:
         options = {"dim": 256} if kind is DataType.FLOAT_VECTOR else {"max_length": 1_000}
@@ -290,7 +290,7 @@ async def test_collection_with_other_fields_is_refused(
 
 
 async def refusal(collection: MilvusCollection, *, dimension: int) -> str:
-    """Gives the line with which an index refuses to open."""
+    """Return the line with which an index refuses to open."""
     with pytest.raises(ConfigurationError) as caught:
         async with MilvusIndex(collection, dimension=dimension):
             raise AssertionError

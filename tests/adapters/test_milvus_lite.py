@@ -10,20 +10,11 @@ from pathlib import Path
 import pytest
 from pymilvus import DataType, MilvusClient
 
-from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection, read_shape
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.errors import ConfigurationError, SearchRejected, SearchUnavailable
-from tests.adapters.milvus import (
-    DECLARED,
-    OverMilvus,
-    collection_of,
-    connected,
-    refusal,
-    searching,
-    unique_name,
-)
-from tests.contracts.search_port import (
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import (
     DIMENSION,
     TIMEOUT_S,
     ConditionContract,
@@ -33,11 +24,20 @@ from tests.contracts.search_port import (
     known_rows,
     toward,
 )
+from tests.adapters.milvus import (
+    DECLARED,
+    OverMilvus,
+    collection_of,
+    connected,
+    refusal,
+    searching,
+    unique_name,
+)
 
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file of Milvus Lite, open for the whole module."""
+    """Return a file of Milvus Lite, open for the whole module."""
     return str(tmp_path_factory.mktemp("lite") / "rows.db")
 
 
@@ -192,7 +192,7 @@ class TestStart:
     @pytest.fixture(scope="class")
     @classmethod
     def collection(cls, uri: str) -> Iterator[MilvusCollection]:
-        """A collection that is as it must be."""
+        """Yield a collection that is as it must be."""
         with collection_of(uri, known_rows()) as collection:
             yield collection
 

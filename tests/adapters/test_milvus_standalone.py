@@ -13,8 +13,7 @@ import pytest
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
-from tests.adapters.milvus import OverMilvus, collection_of, refusal, searching, tilted_queries
-from tests.contracts.search_port import (
+from pipeline.testing.search_port import (
     TIMEOUT_S,
     ConditionContract,
     asking,
@@ -22,6 +21,7 @@ from tests.contracts.search_port import (
     ids,
     known_rows,
 )
+from tests.adapters.milvus import OverMilvus, collection_of, refusal, searching, tilted_queries
 from tests.support.certificates import CertificateAuthority
 from tests.support.milvus_server import MilvusServer
 from tests.support.ports import free_port
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.milvus
 
 @pytest.fixture(scope="session")
 def uri(milvus_uri: str) -> str:
-    """The address of the server."""
+    """Return the address of the server."""
     return milvus_uri
 
 
@@ -136,7 +136,7 @@ class TestOutage:
     @pytest.fixture(scope="class")
     @classmethod
     def server(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
-        """A server that asks for a token."""
+        """Yield a server that asks for a token."""
         with MilvusServer(tmp_path_factory.mktemp("milvus"), authorization=True) as server:
             yield server
 
@@ -180,7 +180,7 @@ class TestTls:
     def server(
         cls, tmp_path_factory: pytest.TempPathFactory, authority: CertificateAuthority
     ) -> Iterator[MilvusServer]:
-        """The server."""
+        """Yield the server."""
         directory = tmp_path_factory.mktemp("milvus")
         with MilvusServer(directory, certificate=authority.issue()) as server:
             yield server

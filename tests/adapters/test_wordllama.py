@@ -16,12 +16,12 @@ from pipeline.adapters.coalescing import CoalescingEmbedder
 from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.errors import ConfigurationError, SearchTimeout
 from pipeline.ports import EmbeddingPort
-from tests.contracts.embedding_port import TEXTS, TIMEOUT_S, EmbeddingPortContract
+from pipeline.testing.embedding_port import TEXTS, TIMEOUT_S, EmbeddingPortContract
 
 
 @pytest.fixture
 async def embedder() -> AsyncIterator[EmbeddingPort]:
-    """The started embedder."""
+    """Yield the started embedder."""
     embedder = WordLlamaEmbedder()
     await embedder.start()
     yield embedder
@@ -37,7 +37,7 @@ class TestWordLlamaEmbedderSharingCalls(EmbeddingPortContract):
 
     @pytest.fixture
     def embedder(self, embedder: EmbeddingPort) -> EmbeddingPort:
-        """The started embedder."""
+        """Return the started embedder."""
         return CoalescingEmbedder(embedder, max_batch_size=4, max_calls=4)
 
 

@@ -9,23 +9,23 @@ from collections.abc import Sequence
 
 from pipeline.errors import SearchRejected
 from pipeline.model import Condition, SearchHit, SearchQuery
+from pipeline.testing.search_port import known_rows
 from streams.settings.model import Settings
-from tests.contracts.search_port import known_rows
 
 
 class ShelfSearch:
     """Searches a shelf of known rows by scalar product of normed vectors."""
 
     def __init__(self, *, integer_ids: bool) -> None:
-        """Fills the shelf."""
+        """Fill the shelf."""
         self._rows = known_rows(integer_ids=integer_ids)
         self._norms = [sum(x * x for x in row.vector) ** 0.5 for row in self._rows]
 
     async def start(self) -> None:
-        """Has nothing to connect to."""
+        """Do nothing: there is nothing to connect to."""
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Gives the nearest rows that meet every condition."""
+        """Return the nearest rows that meet every condition."""
         del timeout_s
         if query.vector is None:
             raise SearchRejected("the query has no vector")
@@ -46,11 +46,11 @@ class ShelfSearch:
         return sorted(hits, key=lambda hit: -(hit.score or 0.0))[: query.limit]
 
     async def close(self) -> None:
-        """Holds nothing."""
+        """Release nothing: nothing is held."""
 
 
 def create(settings: Settings) -> ShelfSearch:
-    """Makes the port; the collection's name says which kind of ids its rows have."""
+    """Make the port; the collection's name says which kind of ids its rows have."""
     return ShelfSearch(integer_ids=settings.milvus.collection == "integers")
 
 

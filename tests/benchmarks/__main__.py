@@ -61,7 +61,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def main() -> None:
-    """Runs the scenarios that are named, else all, and prints their figures."""
+    """Run the scenarios that are named, else all, and print their figures."""
     arguments = _arguments()
     rounds, scale = (1, 0.4) if arguments.quick else (3, 1.0)
     names = arguments.scenarios or list(SCENARIOS)
@@ -100,7 +100,7 @@ def _arguments() -> argparse.Namespace:
 
 @contextmanager
 def _prepared() -> Iterator[Setup]:
-    """Gives brokers, an engine and a collection: those of the environment, else its own."""
+    """Yield brokers, an engine and a collection: those of the environment, else its own."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         bootstrap = os.environ.get("LOOKUP_KAFKA_BOOTSTRAP")
@@ -145,7 +145,7 @@ def _as_json(about: dict[str, str], figures: dict[str, list[Figure]]) -> bytes:
 
 
 def _plot(file: Path, figures: dict[str, list[Figure]]) -> None:
-    """Draws how much better or worse than its bound each figure is."""
+    """Draw how much better or worse than its bound each figure is."""
     from matplotlib.figure import Figure as Picture
 
     bounded = [(figure, figure.margin) for each in figures.values() for figure in each if figure.margin]

@@ -20,7 +20,7 @@ POLL_S = 0.5
 
 
 def index_corpus(folder: Path, uri: str) -> None:
-    """Makes the collection anew and waits until searches go through its index, and will go on to.
+    """Make the collection anew and wait until searches go through its index, and will go on to.
 
     Until then Milvus compares each query with every row, and a search costs it six times as much.
 
@@ -49,7 +49,7 @@ def index_corpus(folder: Path, uri: str) -> None:
 
 
 def _loaded(client: MilvusClient) -> dict[int, int]:
-    """Gives the number of rows of each segment that is searched; one that still grows is not listed."""
+    """Return the number of rows of each segment that is searched; one that still grows is not listed."""
     return {segment.segment_id: segment.num_rows for segment in client.list_loaded_segments(NAME)}
 
 

@@ -22,7 +22,7 @@ STREAMS = (sys.executable, "-m", "streams")
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--hits", type=int, default=20)

@@ -12,7 +12,7 @@ import orjson
 from pipeline.model import Budget, Limits, PathHits
 from pipeline.outcome import PathAnswer, conclude
 from streams.recordings.recording import hits_of
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 from tests.benchmarks.figures import Figure, rate
 from tests.benchmarks.hits import made_hits
 
@@ -22,7 +22,7 @@ BUDGET = Budget(max_items=20, max_chars_per_item=2_000, max_total_chars=8_000, m
 
 
 def core(rounds: int, say: Callable[[str], object]) -> Iterator[Figure]:
-    """Measures processor time, so that other programs do not matter, in turns of single calls."""
+    """Measure processor time, so that other programs do not matter, in turns of single calls."""
     for paths, width in SIZES:
         say(f"core {paths} x {width}")
         reading, job = _timed(paths, width, turns=rounds * max(10, 20_000 // (paths * width)))
@@ -39,7 +39,7 @@ def core(rounds: int, say: Callable[[str], object]) -> Iterator[Figure]:
 
 
 def result_of(paths: Sequence[dict[str, Any]], limits: Limits) -> bytes:
-    """Does the whole job."""
+    """Do the whole job."""
     answers = [
         PathAnswer(
             query=path["query"],
@@ -48,7 +48,7 @@ def result_of(paths: Sequence[dict[str, Any]], limits: Limits) -> bytes:
         for path in paths
     ]
     outcome = conclude(answers, limits=limits, budget=BUDGET, explain=False)
-    return encode(
+    return encode_result(
         LookupResult(
             request_id="r-1",
             status=outcome.status,
@@ -61,7 +61,7 @@ def result_of(paths: Sequence[dict[str, Any]], limits: Limits) -> bytes:
 
 
 def check_result(result: dict[str, Any], *, retrieved: int) -> None:
-    """Checks that the job was done before it is timed."""
+    """Check that the job was done before it is timed."""
     ledger = result["ledger"]
     lost = sum(ledger.values()) - ledger["retrieved"]
     assert (ledger["retrieved"], lost, ledger["projected"]) == (retrieved, retrieved, 5), ledger
@@ -69,7 +69,7 @@ def check_result(result: dict[str, Any], *, retrieved: int) -> None:
 
 
 def in_turns(calls: Sequence[Callable[[], object]], turns: int) -> list[list[float]]:
-    """Gives the seconds of processor time that each call took, turn by turn."""
+    """Return the seconds of processor time that each call took, turn by turn."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(turns):
         for call, into in zip(calls, times, strict=True):
@@ -80,7 +80,7 @@ def in_turns(calls: Sequence[Callable[[], object]], turns: int) -> list[list[flo
 
 
 def _timed(paths: int, width: int, *, turns: int) -> tuple[list[float], list[float]]:
-    """Gives the seconds of reading the hits and of the job on them, turn by turn."""
+    """Return the seconds of reading the hits and of the job on them, turn by turn."""
     hits = made_hits(paths, width)
     text, limits = orjson.dumps(hits), Limits(retrieve_k=width, return_n=5, max_chunks_per_document=2)
     check_result(orjson.loads(result_of(hits, limits)), retrieved=paths * width)

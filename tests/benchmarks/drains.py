@@ -39,7 +39,7 @@ class Drain:
 
 
 async def fill(topics: StageTopics, payloads: Sequence[Payload], *, partitions: int = 4) -> None:
-    """Creates the topics and puts the requests on theirs."""
+    """Create the topics and put the requests on theirs."""
     await topics.create(partitions=partitions)
     await send_all(topics, payloads)
 
@@ -52,7 +52,7 @@ def drain(
     count: int,
     workers: int = 1,
 ) -> Drain:
-    """Runs a program until there are `count` results."""
+    """Run a program until there are `count` results."""
     with (
         running(program, topics.environment | dict(environment), workers) as processes,
         _counter(topics) as counted,
@@ -68,7 +68,7 @@ def drain(
 def running(
     program: Sequence[str], environment: Mapping[str, str], workers: int = 1
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Runs `python -m program` as often as asked, and ends it."""
+    """Run `python -m program` as often as asked, and end it."""
     with tempfile.TemporaryDirectory() as folder:
         logs = [Path(folder, f"{number}.log") for number in range(workers)]
         processes = []
@@ -114,7 +114,7 @@ class ResultCount:
         return sum(self._consumer.get_watermark_offsets(each, 10)[1] for each in self._partitions)
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._consumer.close()
 
 
@@ -130,7 +130,7 @@ def _counter(topics: StageTopics) -> Iterator[ResultCount]:
 def _at(
     counted: ResultCount, processes: Sequence[subprocess.Popen[bytes]], wanted: int
 ) -> tuple[int, float, float]:
-    """Waits for so many results; gives how many there are, when, and the processor time until then."""
+    """Wait for so many results; gives how many there are, when, and the processor time until then."""
     give_up = time.monotonic() + GIVE_UP_S
     while True:
         now, count = time.monotonic(), counted.now()

@@ -53,7 +53,7 @@ class Figure:
 def interleaved(
     contestants: Mapping[str, Callable[[], float]], rounds: int, say: Callable[[str], object]
 ) -> dict[str, list[float]]:
-    """Measures each contestant once a round, so that whatever disturbs the machine disturbs them all."""
+    """Measure each contestant once a round, so that whatever disturbs the machine disturbs them all."""
     measured: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
         for name, measure in contestants.items():
@@ -63,14 +63,14 @@ def interleaved(
 
 
 def rate(name: str, values: Sequence[float], unit: str = "/s") -> Figure:
-    """Gives the median of the rounds."""
+    """Return the median of the rounds."""
     return Figure(name=name, value=statistics.median(values), unit=unit, rounds=tuple(values))
 
 
 def ratio(
     name: str, values: Sequence[float], others: Sequence[float], *, at_least: float | None = None
 ) -> Figure:
-    """Gives the median of the rounds' ratios."""
+    """Return the median of the rounds' ratios."""
     rounds = tuple(value / other for value, other in zip(values, others, strict=True))
     return Figure(
         name=name,

@@ -31,7 +31,7 @@ _WORDS = [
 
 
 def made_hits(paths: int, width: int) -> list[dict[str, Any]]:
-    """Makes the hits of each path, best first: `{"query": 0, "hits": [{"id": "…", "content": …}, …]}`."""
+    """Make the hits of each path, best first: `{"query": 0, "hits": [{"id": "…", "content": …}, …]}`."""
     choose = random.Random(7)
     known: list[dict[str, Any]] = []
     # The first path repeats nothing, so that the others must repeat more.

@@ -30,7 +30,7 @@ GIVE_UP_S = 60.0
 
 
 def latency(setup: Setup, seconds: float, say: Callable[[str], object]) -> Iterator[Figure]:
-    """Sends at half of the rate that a drain reaches, to the worker and straight to the search.
+    """Send at half of the rate that a drain reaches, to the worker and straight to the search.
 
     A call each keeps the engine so busy that queries queue up: what the stage adds is measured beside a
     search that shares calls as the stage does.
@@ -63,7 +63,7 @@ def latency(setup: Setup, seconds: float, say: Callable[[str], object]) -> Itera
 
 
 async def _through(setup: Setup, peer: str, count: int, per_second: float) -> list[float]:
-    """Gives the seconds from each request's sending to its answer's arrival."""
+    """Yield the seconds from each request's sending to its answer's arrival."""
     topics = StageTopics(bootstrap=setup.bootstrap)
     await topics.create(partitions=PARTITIONS)
     sent: dict[str, float] = {}
@@ -86,7 +86,7 @@ async def _through(setup: Setup, peer: str, count: int, per_second: float) -> li
 
 @asynccontextmanager
 async def _arrivals(topics: StageTopics) -> AsyncIterator[dict[str, float]]:
-    """Notes when each request's answer arrives, while the block runs."""
+    """Note when each request's answer arrives, while the block runs."""
     arrived: dict[str, float] = {}
     consumer = AIOKafkaConsumer(bootstrap_servers=topics.bootstrap, auto_offset_reset="earliest")
     await consumer.start()

@@ -44,35 +44,35 @@ class InstantSearch:
     """Finds the same hits at once."""
 
     async def start(self) -> None:
-        """Needs nothing."""
+        """Do nothing: nothing is needed."""
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Gives the hits."""
+        """Return the hits."""
         del query, timeout_s
         return HITS
 
     async def close(self) -> None:
-        """Holds nothing."""
+        """Release nothing: nothing is held."""
 
 
 class InstantPublisher:
     """Confirms at once."""
 
     def check_size(self, record: ProducedRecord) -> None:
-        """Takes any."""
+        """Accept any."""
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
-        """Keeps nothing."""
+        """Keep nothing."""
 
 
 def plain(settings: Settings) -> LookupStage:
-    """Gives a stage that nothing observes."""
+    """Return a stage that nothing observes."""
     pipeline = LookupPipeline(InstantSearch(), None)
     return LookupStage(answerer(settings, pipeline), InstantPublisher(), POLICY, hooks=NO_HOOKS)
 
 
 def observed(settings: Settings, tracer: Tracer | None = None) -> LookupStage:
-    """Gives a stage as the worker has it."""
+    """Return a stage as the worker has it."""
     monitor = Monitor()
     observer = Observer(settings, monitor) if tracer is None else TracingObserver(settings, monitor, tracer)
     pipeline = LookupPipeline(observer.search(observer.measured(InstantSearch())), None)
@@ -81,7 +81,7 @@ def observed(settings: Settings, tracer: Tracer | None = None) -> LookupStage:
 
 
 def answerer(settings: Settings, pipeline: LookupPipeline) -> Answerer:
-    """Gives an answerer over a pipeline."""
+    """Return an answerer over a pipeline."""
     rules = RequestRules(limits=limits(), max_width=200, budget=budget(), tenant_field=None, dimension=None)
     return Answerer(pipeline, rules=rules, topics=settings.kafka.topics, timeout_s=60)
 
@@ -90,7 +90,7 @@ POLICY = StagePolicy(max_in_flight=128)
 
 
 async def seconds_a_request(stage: LookupStage) -> float:
-    """Answers requests and gives the seconds of processor time for each."""
+    """Answer requests and return the seconds of processor time for each."""
     done = asyncio.Event()
     left = REQUESTS
 
@@ -113,7 +113,7 @@ async def seconds_a_request(stage: LookupStage) -> float:
 
 
 async def measure() -> None:
-    """Prints the least of each variant, and what it adds to the first."""
+    """Print the least of each variant, and what it adds to the first."""
     settings = loading.load()
     variants: dict[str, Callable[[], LookupStage]] = {
         "nothing observes": lambda: plain(settings),

@@ -18,39 +18,39 @@ class InstantSearch:
     """Answers at once, each width with the same hits, so that everything but the search is measured."""
 
     async def start(self) -> None:
-        """Has nothing to connect to."""
+        """Do nothing: there is nothing to connect to."""
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:  # noqa: ARG002
-        """Gives as many hits as asked for."""
+        """Return as many hits as asked for."""
         return hits_of(query.limit)
 
     async def close(self) -> None:
-        """Has nothing to release."""
+        """Do nothing: nothing is held."""
 
 
 class SlowSearch(InstantSearch):
     """Takes 20 ms, so that the processor is not the limit."""
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Waits, then answers."""
+        """Wait, then answer."""
         await asyncio.sleep(SLOW_S)
         return await super().search(query, timeout_s=timeout_s)
 
 
 @cache
 def hits_of(limit: int) -> tuple[SearchHit, ...]:
-    """Gives the hits of a width."""
+    """Return the hits of a width."""
     [path] = made_hits(1, limit)
     return recording.hits_of(path["hits"])
 
 
 def instant(settings: Settings) -> InstantSearch:
-    """Makes the port; needs no setting."""
+    """Make the port; needs no setting."""
     del settings
     return InstantSearch()
 
 
 def slow(settings: Settings) -> SlowSearch:
-    """Makes the port; needs no setting."""
+    """Make the port; needs no setting."""
     del settings
     return SlowSearch()

@@ -56,7 +56,7 @@ class Setup:
     queries: Sequence[str]
 
     def payloads(self, count: int, width: int) -> list[Payload]:
-        """Makes requests."""
+        """Make requests."""
         return [
             request(
                 f"r-{number}",
@@ -68,12 +68,12 @@ class Setup:
         ]
 
     def drained(self, peer: str, environment: Mapping[str, str], *, count: int, width: int) -> Drain:
-        """Lets a peer answer so many requests."""
+        """Let a peer answer so many requests."""
         with self._filled(count, width) as topics:
             return drain(topics, PEERS[peer], environment, count=count)
 
     def results(self, peer: str, environment: Mapping[str, str], *, width: int) -> dict[str, bytes]:
-        """Lets a peer answer some requests, each once and with evidence.
+        """Let a peer answer some requests, each once and with evidence.
 
         Returns:
             The bytes of each request's result.
@@ -115,7 +115,7 @@ def milvus_rates(setup: Setup, rounds: int, scale: float, say: Callable[[str], o
 
 
 def instant_rates(setup: Setup, rounds: int, scale: float, say: Callable[[str], object]) -> Iterator[Figure]:
-    """A search that answers at once: everything else."""
+    """Yield a search that answers at once: everything else."""
     instant = {"SEARCH_PORT": "tests.benchmarks.ports:instant", "EMBEDDING_PROVIDER": "none"}
     cpu: list[float] = []
 
@@ -210,7 +210,7 @@ async def bare_rate(setup: Setup, count: int, *, reads: bool) -> float:
 def _check_alike(
     setup: Setup, peers: Sequence[str], environment: Mapping[str, str], say: Callable[[str], object]
 ) -> None:
-    """Checks, before anything is timed, that all do the same job: to each request the same bytes.
+    """Check, before anything is timed, that all do the same job: to each request the same bytes.
 
     But for a few where the engine has built its graph anew in between, and finds other rows by it.
     """

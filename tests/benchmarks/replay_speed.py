@@ -22,7 +22,7 @@ import orjson
 
 from pipeline.model import SearchHit
 from streams.recordings.files import writing_recordings
-from streams.recordings.recording import encode
+from streams.recordings.recording import encode_recording
 from tests.builders import answer, recording
 
 WORDS = (
@@ -56,17 +56,17 @@ class Run:
 
 
 def recorded_lines(count: int, hits: int) -> Iterator[bytes]:
-    """Makes recordings of which no two are the same."""
+    """Make recordings of which no two are the same."""
     choose = random.Random(1)
     texts = [_text(choose) for _ in range(2_000)]
     for number in range(count):
         found = [_hit(choose, texts, rank) for rank in range(hits)]
         query = f"What does the runbook say about {choose.choice(WORDS.split())} {number}?"
-        yield encode(recording(answer(*found), request_id=f"request-{number:06}", queries=[query]))
+        yield encode_recording(recording(answer(*found), request_id=f"request-{number:06}", queries=[query]))
 
 
 def measured(*command: str) -> Run:
-    """Runs a command and waits for its end."""
+    """Run a command and wait for its end."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -83,7 +83,7 @@ def measured(*command: str) -> Run:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--hits", type=int, default=20)

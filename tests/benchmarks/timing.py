@@ -39,7 +39,7 @@ def scale(setup: Setup, rounds: int, scale: float, say: Callable[[str], object])
 
 
 def pauses(setup: Setup, changes: int, say: Callable[[str], object]) -> Iterator[Figure]:
-    """The longest gap between results around each joining and each clean leaving of a worker."""
+    """Yield the longest gap between results around each joining and each clean leaving of a worker."""
     gaps = asyncio.run(_gaps(setup, changes, say))
     worst = sorted(gaps)[min(len(gaps) - 1, int(len(gaps) * 0.99))]
     yield rate(f"pause when a worker joins or leaves, median of {len(gaps)}", gaps, "s")

@@ -12,7 +12,7 @@ from tests.support.helm import HelmUnavailable, fetch_helm
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    """Gives Helm."""
+    """Return Helm."""
     try:
         return fetch_helm()
     except HelmUnavailable as missing:

@@ -47,7 +47,7 @@ class Monitored:
     workers: tuple[WorkerProcess, ...]
 
     async def load(self, topics: StageTopics, *, rate: int, bad_every: int) -> None:
-        """Sends requests to a stage until cancelled.
+        """Send requests to a stage until cancelled.
 
         Args:
             topics: Those of the stage.
@@ -60,7 +60,7 @@ class Monitored:
             await send_all(topics, second, rate=rate)
 
     async def stop_workers(self) -> None:
-        """Ends both workers in order."""
+        """End both workers in order."""
         for worker in self.workers:
             worker.send(signal.SIGTERM)
         for worker in self.workers:
@@ -71,7 +71,7 @@ class Monitored:
 async def monitored(
     kafka: str, program: str, directory: Path, *, rules: str, waiting: str | None = None
 ) -> AsyncIterator[Monitored]:
-    """Starts two workers and a Prometheus for as long as the block runs.
+    """Start two workers and a Prometheus for as long as the block runs.
 
     Args:
         kafka: Address of the broker.

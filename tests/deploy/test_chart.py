@@ -42,13 +42,13 @@ EVERYTHING = (
 
 @pytest.fixture(scope="module")
 def plain(helm: Path) -> dict[str, dict[str, Any]]:
-    """Gives the manifests of the default values, by kind and name."""
+    """Return the manifests of the default values, by kind and name."""
     return _by_name(render(helm))
 
 
 @pytest.fixture(scope="module")
 def everything(helm: Path) -> dict[str, dict[str, Any]]:
-    """Gives the manifests with everything turned on."""
+    """Return the manifests with everything turned on."""
     return _by_name(render(helm, *EVERYTHING))
 
 

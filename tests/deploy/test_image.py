@@ -70,7 +70,7 @@ def test_the_context_has_what_is_copied_and_no_more() -> None:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    """Gives the image, built by the user it names, from wheels fetched before."""
+    """Yield the image, built by the user it names, from wheels fetched before."""
     try:
         with Image(
             recipe=RECIPE, context=ROOT, directory=tmp_path_factory.mktemp("image") / "mounts"
@@ -89,7 +89,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
 
 @pytest.fixture
 async def topics(kafka: str) -> StageTopics:
-    """Gives topics of the test's own."""
+    """Return topics of the test's own."""
     topics = StageTopics(bootstrap=kafka)
     await topics.create()
     return topics
@@ -144,7 +144,7 @@ async def _exit_code(command: list[str]) -> int:
 
 
 def _wheels() -> Path:
-    """Fetches the packages that the image installs, in the versions that are installed here.
+    """Fetch the packages that the image installs, in the versions that are installed here.
 
     What is needed to build is not installed here: pip chooses it.
     """
@@ -164,7 +164,7 @@ def _wheels() -> Path:
 
 
 def _pinned(requirements: list[str]) -> list[str]:
-    """Gives all that requirements stand for here, whatever they themselves require included."""
+    """Return all that requirements stand for here, whatever they themselves require included."""
     pending = [Requirement(requirement) for requirement in requirements]
     followed: set[str] = set()
     pinned: set[str] = set()

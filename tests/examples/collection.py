@@ -29,7 +29,7 @@ Line = Mapping[str, object]
 
 
 def convert(folder: Path, out: Path) -> dict[str, int]:
-    """Converts a collection.
+    """Convert a collection.
 
     Returns:
         How many lines each file has.
@@ -47,7 +47,7 @@ def convert(folder: Path, out: Path) -> dict[str, int]:
 
 
 def chunks(documents: Iterable[Mapping[str, str]]) -> Iterator[Line]:
-    """Cuts documents into chunks; one without text is its title."""
+    """Cut documents into chunks; one without text is its title."""
     splitter = TextSplitter(MAX_CHUNK_CHARACTERS)
     for document in documents:
         pieces = [piece for piece in splitter.chunks(document["text"]) if piece.strip()] or [
@@ -64,13 +64,13 @@ def chunks(documents: Iterable[Mapping[str, str]]) -> Iterator[Line]:
 
 
 def requests(queries: Iterable[Mapping[str, str]]) -> Iterator[Line]:
-    """Asks each query once."""
+    """Ask each query once."""
     for query in queries:
         yield {"request_id": query["query_id"], "query": query["text"]}
 
 
 def qrels(file: Path) -> Iterator[bytes]:
-    """Gives judgements in TREC's format."""
+    """Yield judgements in TREC's format."""
     _, *lines = file.read_text(encoding="utf-8").splitlines()
     for line in lines:
         query_id, doc_id, relevance = line.split("\t")

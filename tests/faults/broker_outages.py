@@ -23,7 +23,7 @@ OUTLASTS = {"STAGE_PUBLISH_TIMEOUT": "60"}
 async def broker_outages(
     broker: KafkaServer, directory: Path, *, rate: float, ends: Sequence[End], down_s: float
 ) -> Report:
-    """Stops the broker in order, or kills it, and starts it again, one time after the other."""
+    """Stop the broker in order, or kill it, and start it again, one time after the other."""
     report = Report(
         scenario="broker-outages",
         load=f"2 workers, {rate:g} requests/s, broker ended by {', '.join(ends)}, {down_s:g} s down each",
@@ -50,7 +50,7 @@ async def broker_outages(
 async def broker_down_for_long(
     broker: KafkaServer, directory: Path, *, rate: float, publish_timeout_s: float
 ) -> Report:
-    """Kills the broker for longer than results may wait: the worker gives up, and is started again in vain.
+    """Kill the broker for longer than results may wait: the worker gives up, and is started again in vain.
 
     A second stage's worker is told to stop while the broker is down.
     """
@@ -106,7 +106,7 @@ async def _first_exit_code(stage: Trial) -> int:
 
 
 async def _recovery_s(stage: Trial) -> float:
-    """Waits until a request that is sent from now on is answered, and gives the seconds that took."""
+    """Wait until a request that is sent from now on is answered, and return the seconds that took."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     next_one = f"r-{stage.load.count}"

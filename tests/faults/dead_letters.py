@@ -34,7 +34,7 @@ PARTITIONS = 4
 
 
 async def too_many_dead_letters(kafka: str, directory: Path, *, limit: int, requests: int) -> Report:
-    """Sends more requests that are not valid than may be dead-lettered in a minute."""
+    """Send more requests that are not valid than may be dead-lettered in a minute."""
     report = Report(
         scenario="too-many-dead-letters",
         load=f"1 worker, at most {limit} dead letters a minute, {requests} requests, every {EVERY}th is bad",
@@ -77,7 +77,7 @@ async def too_many_dead_letters(kafka: str, directory: Path, *, limit: int, requ
 async def unpublishable_results(
     kafka: str, directory: Path, *, how: Literal["deleted", "tiny"], requests: int
 ) -> Report:
-    """Takes the results topic away under the worker, or lets it take only a few bytes, then mends it."""
+    """Take the results topic away under the worker, or let it accept few bytes only, then repair it."""
     report = Report(
         scenario=f"unpublishable-{how}",
         load=f"1 worker, {requests} requests before and {requests} after the results topic is {how}",
@@ -116,7 +116,7 @@ async def unpublishable_results(
 
 
 async def broken_sequence(kafka: str, directory: Path, *, rate: float, requests: int) -> Report:
-    """Lets the producer of each worker leave a gap in its sequence, which the broker refuses from then on."""
+    """Let the producer of each worker leave a gap in its sequence, which the broker refuses from then on."""
     report = Report(
         scenario="broken-sequence",
         load=f"1 worker, {requests} requests at {rate:g}/s, a gap in the producer's sequence in each life",
@@ -135,7 +135,7 @@ async def broken_sequence(kafka: str, directory: Path, *, rate: float, requests:
 
 
 async def too_large_results(kafka: str, directory: Path, *, requests: int) -> Report:
-    """Sends requests some of which have results that are larger than the results topic takes."""
+    """Send requests some of which have results that are larger than the results topic takes."""
     report = Report(
         scenario="too-large-results",
         load=f"1 worker, results of {LARGEST_RECORD} bytes at most, {requests} requests,"
@@ -204,7 +204,7 @@ async def _committed(topics: StageTopics) -> dict[int, int]:
 
 
 async def _acknowledged(topics: StageTopics) -> set[str]:
-    """Gives the requests that will not be delivered again."""
+    """Return the requests that will not be delivered again."""
     committed = await _committed(topics)
     return {
         _request_id(record.value)
@@ -214,7 +214,7 @@ async def _acknowledged(topics: StageTopics) -> set[str]:
 
 
 async def _alter(topics: StageTopics, configs: Mapping[str, str]) -> None:
-    """Changes the configuration of the results topic."""
+    """Change the configuration of the results topic."""
     client = AIOKafkaAdminClient(bootstrap_servers=topics.bootstrap)
     try:
         await client.start()

@@ -19,7 +19,7 @@ DRAIN_TIMEOUT_S, LEAVE_TIMEOUT_S = 15.0, 10.0
 
 
 async def killed_workers(kafka: str, directory: Path, *, rate: float, length_s: float, kills: int) -> Report:
-    """Kills workers with SIGKILL at random moments while requests come in; two are kept running."""
+    """Kill workers with SIGKILL at random moments while requests come in; two are kept running."""
     report = Report(
         scenario="killed-workers",
         load=f"2 workers, {rate:g} requests/s for {length_s:g} s, SIGKILL {kills} times (seed {SEED})",
@@ -38,7 +38,7 @@ async def killed_workers(kafka: str, directory: Path, *, rate: float, length_s: 
 
 
 async def terminated_workers(kafka: str, directory: Path, *, rate: float, terminations: int) -> Report:
-    """Tells the only worker to stop again and again while requests come in."""
+    """Return the only worker to stop again and again while requests come in."""
     report = Report(
         scenario="terminated-workers",
         load=f"1 worker, {rate:g} requests/s until SIGTERM {terminations} times (seed {SEED})",
@@ -71,7 +71,7 @@ async def terminated_workers(kafka: str, directory: Path, *, rate: float, termin
 async def joining_and_leaving(
     kafka: str, directory: Path, *, rate: float, length_s: float, every_s: float = 3.0
 ) -> Report:
-    """Adds a worker and takes one away by turns; there are one to three."""
+    """Add a worker and take one away by turns; there are one to three."""
     report = Report(
         scenario="joining-and-leaving",
         load=f"{rate:g} requests/s for {length_s:g} s, a worker joins or leaves every {every_s:g} s",
@@ -99,7 +99,7 @@ async def joining_and_leaving(
 
 
 async def refused_worker(kafka: str, directory: Path) -> Report:
-    """Starts a worker that the group does not take: its session time-out is shorter than brokers allow."""
+    """Start a worker that the group does not take: its session time-out is shorter than brokers allow."""
     report = Report(scenario="refused-worker", load="1 worker with kafka.session-timeout = 1 s")
     topics = StageTopics(bootstrap=kafka)
     await topics.create()
@@ -127,13 +127,13 @@ async def _kill_at_random(workers: Supervisor, *, kills: int, length_s: float, c
 
 
 async def _busy(stage: Trial) -> None:
-    """Waits until a worker that was just started publishes results."""
+    """Wait until a worker that was just started publishes results."""
     seen = len(stage.results.by_request)
     await until(lambda: len(stage.results.by_request) > seen, deadline_s=STOP_DEADLINE_S, what="results")
 
 
 async def terminate(worker: WorkerProcess) -> float:
-    """Gives the seconds that the worker took to stop."""
+    """Return the seconds that the worker took to stop."""
     loop = asyncio.get_running_loop()
     told_at = loop.time()
     assert is_ready(worker)

@@ -20,7 +20,7 @@ LATE_BY_S = 3.0
 
 
 async def hanging_search(kafka: str, directory: Path, *, others: int, afterwards: int) -> Report:
-    """Lets one search hang while others are in work and more come in, all in the same partition.
+    """Let one search hang while others are in work and more come in, all in the same partition.
 
     Args:
         kafka: Address of the broker.
@@ -70,7 +70,7 @@ async def hanging_search(kafka: str, directory: Path, *, others: int, afterwards
 
 
 async def search_down_for_long(kafka: str, directory: Path, *, down_s: float, requests: int) -> Report:
-    """Lets requests pile up, by policy, behind a search that is down; then it comes back."""
+    """Let requests pile up, by policy, behind a search that is down; then it comes back."""
     report = Report(
         scenario="search-down-for-long",
         load=f"1 worker that waits for its search, {requests} requests while it is down for {down_s:g} s",

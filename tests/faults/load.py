@@ -25,12 +25,12 @@ PAUSE_S = 0.5
 
 
 def name_of(number: int) -> str:
-    """Gives the id of the request of a number."""
+    """Return the id of the request of a number."""
     return f"r-{number}"
 
 
 def paced(number: int) -> dict[str, Any]:
-    """Gives the fields of a request whose search takes up to 40 ms, and finds five hits."""
+    """Return the fields of a request whose search takes up to 40 ms, and find five hits."""
     return {"query": f"question {number} after {number * 7 % 40} ms", "retrieve_k": 5}
 
 
@@ -44,7 +44,7 @@ class Load:
     """
 
     def __init__(self, topics: StageTopics, *, fields: Fields = paced, key_of: KeyOf = name_of) -> None:
-        """Takes the topics, what the request of a number asks, and its key."""
+        """Initialize with the topics, what the request of a number asks, and its key."""
         self._topics = topics
         self._fields = fields
         self._key_of = key_of
@@ -54,7 +54,7 @@ class Load:
         self.resent = 0
 
     async def send(self, count: float = math.inf, *, rate: float = math.inf) -> None:
-        """Sends so many more requests, or until `stop`, and waits until all are confirmed.
+        """Send so many more requests, or until `stop`, and wait until all are confirmed.
 
         Args:
             count: How many.
@@ -69,18 +69,18 @@ class Load:
             unconfirmed = await self._unconfirmed(chain(again, fresh))
 
     def stop(self) -> None:
-        """Lets `send` send no more."""
+        """Let `send` send no more."""
         self._stopped = True
 
     def _fresh(self, count: float, rate: float) -> Iterator[tuple[int, float]]:
-        """Gives numbers, and when they are due."""
+        """Yield numbers, and when they are due."""
         started, first = asyncio.get_running_loop().time(), self.count
         while self.count < first + count and not self._stopped:
             self.count += 1
             yield self.count - 1, started + (self.count - first) / rate
 
     async def _unconfirmed(self, numbers: Iterable[tuple[int, float]]) -> list[int]:
-        """Sends requests when they are due, and gives those that were not confirmed."""
+        """Send requests when they are due, and return those that were not confirmed."""
         confirmations: dict[int, asyncio.Future[Any] | None] = {}
         async with _producing(self._topics.bootstrap) as producer:
             try:
@@ -103,7 +103,7 @@ class Load:
 
 @asynccontextmanager
 async def _producing(bootstrap: str) -> AsyncIterator[AIOKafkaProducer]:
-    """Gives a producer as soon as the broker can be reached, and patient from then on."""
+    """Yield a producer as soon as the broker can be reached, and patient from then on."""
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap,
         acks="all",

@@ -19,7 +19,7 @@ CHUNK = 10_000
 async def steady_memory(
     kafka: str, directory: Path, *, requests: int, warm_up: int, most_growth: float
 ) -> Report:
-    """Sends requests as fast as they are answered, and watches the worker's resident memory.
+    """Send requests as fast as they are answered, and watch the worker's resident memory.
 
     Args:
         kafka: Address of the broker.
@@ -66,7 +66,7 @@ def _fields(number: int) -> dict[str, Any]:
 
 
 async def _watch(pid: int, results: Results, samples: list[tuple[int, float]]) -> None:
-    """Notes the results so far and the resident memory of a process, in MiB, until it is cancelled."""
+    """Note the results so far and the resident memory of a process, in MiB, until it is cancelled."""
     while True:
         samples.append((len(results.by_request), _resident_mib(pid)))
         await asyncio.sleep(SAMPLE_INTERVAL_S)
@@ -78,5 +78,5 @@ def _resident_mib(pid: int) -> float:
 
 
 def _median_mib(samples: list[tuple[int, float]], first: int, last: int) -> float:
-    """Gives the median over the samples that were taken between two numbers of results."""
+    """Return the median over the samples that were taken between two numbers of results."""
     return statistics.median(mib for results, mib in samples if first <= results <= last)

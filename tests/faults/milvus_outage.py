@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeAlias
 
 import grpc
 
-from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_client import MilvusClient, exceptions
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_errors import quiet_client_logs
 from pipeline.model import Vector
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import DIMENSION
 from tests.adapters.milvus import collection_of
-from tests.contracts.search_port import DIMENSION
 from tests.faults.report import Report
 from tests.faults.trial import Setup, Trial, trial
 from tests.faults.waiting import eventually, until
@@ -63,7 +63,7 @@ class Outage:
 async def milvus_outage(
     kafka: str, server: MilvusServer, directory: Path, *, policies: Sequence[Policy], load: OutageLoad
 ) -> Report:
-    """Kills Milvus, lets it be down, starts it again, and goes on until every stage has recovered.
+    """Kill Milvus, lets it be down, starts it again, and go on until every stage has recovered.
 
     Args:
         kafka: Address of the broker.
@@ -158,7 +158,7 @@ def _answers(collection: MilvusCollection) -> bool:
 
 
 def _recovery_s(stage: Trial, outage: Outage) -> float:
-    """Gives the seconds from the end of the outage to the first evidence; 0 where that came before."""
+    """Return the seconds from the end of the outage to the first evidence; 0 where that came before."""
     found = (at for at in stage.results.times("ok") if at > outage.start)
     return max(next(found, math.inf) - outage.over, 0.0)
 

@@ -21,7 +21,7 @@ SEED = 2
 async def ordered_results(
     kafka: str, directory: Path, *, ordering: Literal["key", "partition"], requests: int
 ) -> Report:
-    """Sends requests of a few keys, whose searches take unlike times, behind one that is very slow.
+    """Send requests of a few keys, whose searches take unlike times, behind one that is very slow.
 
     The results topic has as many partitions as the requests topic, and records go by their keys: so the
     results of one key, and of one partition, lie in one partition in the order in which they were published.
@@ -74,7 +74,7 @@ def _partition(stage: Trial) -> Callable[[int], str]:
 
 
 def _lanes(stage: Trial, requests: int, lane_of: Callable[[int], str]) -> dict[str, list[str]]:
-    """Gives the names of the requests that must be answered one after the other, in their order."""
+    """Return the names of the requests that must be answered one after the other, in their order."""
     lanes: defaultdict[str, list[str]] = defaultdict(list)
     for number in range(requests):
         if f"r-{number}" in stage.results.by_request:

@@ -25,12 +25,12 @@ class Report:
     broken: list[str] = field(default_factory=list)
 
     def require(self, condition: str, *, holds: bool) -> None:
-        """Notes a condition that did not hold."""
+        """Note a condition that did not hold."""
         if not holds:
             self.broken.append(condition)
 
     def require_one_line(self, log: str, words: str) -> None:
-        """Requires that beside its log lines a worker has printed one line, with these words."""
+        """Require that beside its log lines a worker has printed one line, with these words."""
         lines = [line for line in log.splitlines() if not line.startswith("{")]
         self.require(f"one line says {words!r}, not {lines[:3]}", holds=len(lines) == 1 and words in lines[0])
 

@@ -46,7 +46,7 @@ class Results:
     """
 
     def __init__(self) -> None:
-        """Starts empty."""
+        """Start empty."""
         self.by_request: dict[str, Answered] = {}
         self.codes: Counter[str] = Counter()
         self._read = 0
@@ -62,11 +62,11 @@ class Results:
         return sum(answered.differs for answered in self.by_request.values())
 
     def missing(self, count: int) -> int:
-        """Counts the requests without a result, of so many that were sent."""
+        """Count the requests without a result, of so many that were sent."""
         return count - len(self.by_request)
 
     async def complete(self, count: int, *, patience_s: float = 30.0) -> None:
-        """Waits until so many requests have a result, or none has come for `patience_s`."""
+        """Wait until so many requests have a result, or none has come for `patience_s`."""
         loop = asyncio.get_running_loop()
         seen, grown_at = -1, loop.time()
 
@@ -84,15 +84,15 @@ class Results:
         return Counter(answered.status for answered in self.by_request.values())
 
     def times(self, status: str) -> list[float]:
-        """Gives when the results of a status came, sorted."""
+        """Return when the results of a status came, sorted."""
         return sorted(answered.at for answered in self.by_request.values() if answered.status == status)
 
     def latencies_s(self, sent_at: dict[str, float]) -> list[float]:
-        """Gives the seconds from each request to its first result, sorted."""
+        """Return the seconds from each request to its first result, sorted."""
         return sorted(answered.at - sent_at[name] for name, answered in self.by_request.items())
 
     def add(self, message: Any, now: float) -> None:
-        """Takes a record in."""
+        """Take in a record."""
         headers = dict(message.headers)
         name, status = headers["lookup-request-id"].decode(), headers["lookup-status"].decode()
         digest = hash((message.key, message.value, tuple(message.headers)))
@@ -110,7 +110,7 @@ class Results:
 
 @asynccontextmanager
 async def reading(topics: StageTopics, *, partitions: int = 4) -> AsyncIterator[Results]:
-    """Reads the results topic from its beginning for as long as the block goes on."""
+    """Read the results topic from its beginning for as long as the block goes on."""
     results = Results()
     task = asyncio.create_task(_read(topics, partitions, results))
     try:

@@ -26,7 +26,7 @@ class PacedSearch(InstantSearch):
     """Takes as long as a query's text says: `after 20 ms`. Else like the instant one."""
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Waits, then answers."""
+        """Wait, then answer."""
         delay = _DELAY.search(query.text)
         if delay is not None:
             await asyncio.sleep(int(delay[1]) / 1_000)
@@ -37,30 +37,30 @@ class SwitchedSearch(PacedSearch):
     """Is down for as long as a file exists."""
 
     def __init__(self, switch: Path) -> None:
-        """Takes the file."""
+        """Initialize with the file."""
         self._switch = switch
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Answers, or says that it is down."""
+        """Answer, or say that it is down."""
         if await asyncio.to_thread(self._switch.exists):
             raise SearchUnavailable("it is switched off")
         return await super().search(query, timeout_s=timeout_s)
 
 
 def paced(settings: Settings) -> PacedSearch:
-    """Makes the port; needs no setting."""
+    """Make the port; needs no setting."""
     del settings
     return PacedSearch()
 
 
 def switched(settings: Settings) -> SwitchedSearch:
-    """Makes the port; the environment names the file."""
+    """Make the port; the environment names the file."""
     del settings
     return SwitchedSearch(Path(os.environ[SWITCH]))
 
 
 def out_of_sequence(settings: Settings) -> PacedSearch:
-    """Makes the port, and lets this process's producer leave a gap in its sequence after some batches."""
+    """Make the port, and let this process's producer leave a gap in its sequence after some batches."""
     batches, increment = count(1), TransactionManager.increment_sequence_number
 
     def leave_gap(self: TransactionManager, partition: object, records: int) -> None:

@@ -134,7 +134,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs scenarios and gives the exit code: 0 where all passed, 1 where one did not."""
+    """Run scenarios and return the exit code: 0 where all passed, 1 where one did not."""
     chosen = _parse(arguments)
     # What clients say of brokers that are down on purpose is of no interest.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

@@ -28,7 +28,7 @@ class Supervisor:
     """
 
     def __init__(self, environment: Mapping[str, str], directory: Path, *, workers: int = 1) -> None:
-        """Takes the workers' settings, where their logs go, and how many to start with."""
+        """Initialize with the workers' settings, where their logs go, and how many to start with."""
         directory.mkdir(parents=True, exist_ok=True)
         self._environment = environment
         self._directory = directory
@@ -40,17 +40,17 @@ class Supervisor:
         self.restarts = 0
 
     def running(self) -> list[WorkerProcess]:
-        """Gives the workers that are running, the one that was added first first."""
+        """Return the workers that are running, the one that was added first first."""
         return [worker for _, worker in sorted(self._running.items()) if worker.exit_code is None]
 
     def add(self) -> int:
-        """Starts one more worker and gives its number."""
+        """Start one more worker and return its number."""
         number = next(self._numbers)
         self._keeping[number] = asyncio.create_task(self._keep(number))
         return number
 
     async def ready(self, *, deadline_s: float = START_DEADLINE_S) -> None:
-        """Waits until as many workers as are kept say that they are ready."""
+        """Wait until as many workers as are kept say that they are ready."""
         await until(
             lambda: all(
                 number in self._running and is_ready(self._running[number]) for number in self._keeping
@@ -60,7 +60,7 @@ class Supervisor:
         )
 
     async def retire(self, number: int) -> int:
-        """Tells a worker to stop, does not start it again, and gives its exit code."""
+        """Tell a worker to stop, does not start it again, and return its exit code."""
         keeping = self._keeping.pop(number)
         keeping.cancel()
         await asyncio.wait([keeping])
@@ -79,7 +79,7 @@ class Supervisor:
         return self.exit_codes[-1]
 
     async def __aenter__(self) -> Self:
-        """Starts the workers; `ready` waits for them."""
+        """Start the workers; `ready` waits for them."""
         for _ in range(self._to_start):
             self.add()
         return self
@@ -87,7 +87,7 @@ class Supervisor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Tells all workers to stop, and kills what is left after a while."""
+        """Tell all workers to stop, and kill what is left after a while."""
         workers = list(self._running.values())
         try:
             await asyncio.gather(*(self.retire(number) for number in list(self._keeping)))
@@ -106,7 +106,7 @@ class Supervisor:
 
 @asynccontextmanager
 async def one_worker(environment: Mapping[str, str], log_file: Path) -> AsyncIterator[WorkerProcess]:
-    """Gives a worker that is ready and is not started again; tells it to stop when the block ends."""
+    """Yield a worker that is ready and is not started again; tell it to stop when the block ends."""
     log_file.parent.mkdir(parents=True, exist_ok=True)
     worker = WorkerProcess(environment, log_file)
     worker.launch()
@@ -126,12 +126,12 @@ async def one_worker(environment: Mapping[str, str], log_file: Path) -> AsyncIte
 
 
 def is_ready(worker: WorkerProcess) -> bool:
-    """Says whether a worker has said that it is ready."""
+    """Return whether a worker has said that it is ready."""
     return worker.exit_code is None and READY in worker.log
 
 
 async def ended(worker: WorkerProcess, *, deadline_s: float = math.inf) -> int:
-    """Waits for a worker's end and gives its exit code.
+    """Wait for a worker's end and return its exit code.
 
     Raises:
         TimeoutError: It has not ended within the deadline.

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
-    """A broker of one's own, to be stopped and killed."""
+    """Yield a broker of one's own, to be stopped and killed."""
     try:
         server = KafkaServer(tmp_path_factory.mktemp("broker"))
     except KafkaUnavailable as missing:

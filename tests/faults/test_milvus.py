@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.milvus]
 
 @pytest.fixture(scope="module")
 def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
-    """A Milvus of one's own, to be killed."""
+    """Yield a Milvus of one's own, to be killed."""
     try:
         server = MilvusServer(tmp_path_factory.mktemp("milvus"))
     except MilvusUnavailable as missing:

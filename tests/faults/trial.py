@@ -38,7 +38,7 @@ class Trial:
     results: Results
 
     def count_results(self, report: Report, *, prefix: str = "") -> None:
-        """Puts the figures of the results into a report, and requires that none is missing or differs.
+        """Put the figures of the results into a report, and require that none is missing or differs.
 
         Args:
             report: Of the scenario.
@@ -82,7 +82,7 @@ class Setup:
 
 @asynccontextmanager
 async def trial(kafka: str, directory: Path, setup: Setup) -> AsyncIterator[Trial]:
-    """Makes topics and starts workers on them; when the block begins they are ready.
+    """Make topics and start workers on them; when the block begins they are ready.
 
     Args:
         kafka: Address of the broker.

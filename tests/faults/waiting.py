@@ -11,7 +11,7 @@ POLL_INTERVAL_S = 0.02
 
 
 async def until(condition: Callable[[], bool], *, deadline_s: float, what: str) -> None:
-    """Waits until a condition holds.
+    """Wait until a condition holds.
 
     Args:
         condition: Asked again and again; must not block.
@@ -30,12 +30,12 @@ async def until(condition: Callable[[], bool], *, deadline_s: float, what: str) 
 
 
 async def sleep_until(moment: float) -> None:
-    """Sleeps until a moment of the loop's clock, if it is still to come."""
+    """Sleep until a moment of the loop's clock, if it is still to come."""
     await asyncio.sleep(max(0.0, moment - asyncio.get_running_loop().time()))
 
 
 async def eventually(look: Callable[[], Awaitable[T]], wanted: T, *, deadline_s: float) -> None:
-    """Waits until what is looked at is as wanted.
+    """Wait until what is looked at is as wanted.
 
     Raises:
         TimeoutError: It is not within the deadline.

@@ -44,7 +44,7 @@ Values = Iterator[tuple[str, bytes | None, str | None]]
 
 
 def bad_payloads(count: int, *, large: int, seed: int) -> list[Bad]:
-    """Makes payloads of every kind, `large` of them of some 900 KB; equal seeds give equal payloads."""
+    """Make payloads of every kind, `large` of them of some 900 KB; equal seeds give equal payloads."""
     choose = random.Random(seed)
     made: list[Bad] = []
     while len(made) < count:
@@ -61,7 +61,7 @@ def bad_payloads(count: int, *, large: int, seed: int) -> list[Bad]:
 
 
 def readable_id(payload: Payload) -> str | None:
-    """Reads a request's id as leniently as UTF-8 can be: whoever waits for that id must get a result."""
+    """Read a request's id as leniently as UTF-8 can be: whoever waits for that id must get a result."""
     own = _id_in_the_value(payload.value)
     if own is not None:
         return own
@@ -94,7 +94,7 @@ def _body(request_id: str, **fields: Any) -> bytes:
 
 
 def _raw(request_id: str, text: str) -> bytes:
-    """Gives a request with further fields as they stand in the JSON."""
+    """Return a request with further fields as they stand in the JSON."""
     return f'{{"request_id": "{request_id}", "query": "zanzibar", {text}}}'.encode("utf-8", "surrogatepass")
 
 
@@ -346,6 +346,6 @@ def _headers(choose: random.Random) -> tuple[tuple[str, bytes], ...]:
 
 
 def _event(choose: random.Random, number: int) -> tuple[tuple[str, bytes], ...]:
-    """Gives now and then the headers of a CloudEvent: an id or what should be one, and a bad expiry."""
+    """Return now and then the headers of a CloudEvent: an id or what should be one, and a bad expiry."""
     ids = choose.choice([[], [], [], [b"\xff"], [b""], [b"event-%d" % number], [b"a", b"event-%d" % number]])
     return (*(("ce_id", text) for text in ids), ("ce_expirytime", b"soon")) if ids else ()

@@ -14,7 +14,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 def sentences() -> list[str]:
-    """Gives the runbooks' sentences, in order, none twice."""
+    """Return the runbooks' sentences, in order, none twice."""
     texts = (file.read_text(encoding="utf-8") for file in sorted(RUNBOOKS.glob("*.md")))
     prose = (line for text in texts for line in text.split("\n\n") if not line.startswith(("#", "```", "|")))
     found = (" ".join(sentence.split()) for block in prose for sentence in _SENTENCE.split(block))
@@ -22,7 +22,7 @@ def sentences() -> list[str]:
 
 
 def write_chunks(file: Path, *, documents: int, chunks_per_document: int) -> int:
-    """Writes chunks as JSON Lines, each of three sentences; some have one text, as real documents do.
+    """Write chunks as JSON Lines, each of three sentences; some have one text, as real documents do.
 
     Returns:
         How many chunks were written.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.model import SearchHit, SearchQuery
+from pipeline.testing.in_memory import InMemorySearch, Row
 from streams.settings.model import Settings
 
 
@@ -14,10 +14,10 @@ class InstantSearch:
     """Answers at once with as many hits as are asked for; the text of a query can tell it to misbehave."""
 
     async def start(self) -> None:
-        """Needs nothing."""
+        """Do nothing: nothing is needed."""
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Gives hits of four documents; `hang` never returns, `boom` raises, `none` finds nothing."""
+        """Return hits of four documents; `hang` never returns, `boom` raises, `none` finds nothing."""
         del timeout_s
         if "hang" in query.text:
             await asyncio.Event().wait()
@@ -36,17 +36,17 @@ class InstantSearch:
         ]
 
     async def close(self) -> None:
-        """Holds nothing."""
+        """Release nothing: nothing is held."""
 
 
 def instant(settings: Settings) -> InstantSearch:
-    """Makes the port; needs no setting."""
+    """Make the port; needs no setting."""
     del settings
     return InstantSearch()
 
 
 def two_rows(settings: Settings) -> InMemorySearch:
-    """Makes a port over two rows of two dimensions."""
+    """Make a port over two rows of two dimensions."""
     del settings
     return InMemorySearch(
         [

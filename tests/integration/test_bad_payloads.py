@@ -192,7 +192,7 @@ async def test_log_quotes_neither_queries_nor_evidence(kafka: str, tmp_path: Pat
 
 
 def _huge(number: int) -> bytes:
-    """Makes a request of 20 MB whose search takes too long, one that is invalid, or noise, in turn."""
+    """Make a request of 20 MB whose search takes too long, one that is invalid, or noise, in turn."""
     if number % 3 == NOISE:
         return b"\xc0" + b"x" * HUGE
     query = b'"hang"' if number % 3 == SLOW else b"5"
@@ -200,14 +200,14 @@ def _huge(number: int) -> bytes:
 
 
 def _peak_memory(worker: WorkerProcess) -> int:
-    """Gives the most bytes of memory that a worker has had so far."""
+    """Return the most bytes of memory that a worker has had so far."""
     status = Path(f"/proc/{worker.pid}/status").read_text(encoding="ascii")
     (peak,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(peak.split()[1]) * 1_024
 
 
 def _mixed(bad: Sequence[Payload], good: Sequence[Payload]) -> list[Payload]:
-    """Puts a good one after every few bad ones."""
+    """Put a good one after every few bad ones."""
     share = len(bad) // len(good)
     mixed = []
     for number, each in enumerate(good):
@@ -216,7 +216,7 @@ def _mixed(bad: Sequence[Payload], good: Sequence[Payload]) -> list[Payload]:
 
 
 async def _send(topics: StageTopics, payloads: Sequence[Payload]) -> None:
-    """Sends all; tombstones without key first, in batches: the producer takes them no other way."""
+    """Send all; tombstones without key first, in batches: the producer takes them no other way."""
     nothing = [payload for payload in payloads if _is_nothing(payload)]
     producer = AIOKafkaProducer(bootstrap_servers=topics.bootstrap)
     await producer.start()
@@ -255,7 +255,7 @@ def _check_rejected(bad: Bad, records: Sequence[StoredRecord]) -> None:
 
 
 def _request_of(dead: StoredRecord) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]:
-    """Takes the error's headers, which come last, off a dead letter."""
+    """Accept the error's headers, which come last, off a dead letter."""
     own, error = dead.headers[: -len(ERROR_HEADERS)], dead.headers[-len(ERROR_HEADERS) :]
     assert [name for name, _ in error] == [f"lookup.errors.{name}" for name in ERROR_HEADERS]
     check_error_headers(error)

@@ -10,7 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from streams.client import LookupClient, connected_client
 from streams.settings.model import KafkaSettings, TopicSettings
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 from tests.support.worker import StageTopics
 
 pytestmark = pytest.mark.kafka
@@ -32,7 +32,7 @@ async def test_results_in_partitions_that_were_added_later_are_read(kafka: str) 
 
 
 async def _grow(kafka: str, topic: str) -> None:
-    """Gives a topic a second partition."""
+    """Return a topic a second partition."""
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
     await admin.create_partitions({topic: NewPartitions(2)})
@@ -40,7 +40,7 @@ async def _grow(kafka: str, topic: str) -> None:
 
 
 async def _until_known(client: LookupClient, topic: str) -> None:
-    """Has the client ask the brokers at once for what it would ask them within five minutes."""
+    """Have the client ask the brokers at once for what it would ask them within five minutes."""
     async with asyncio.timeout(30):
         while len(client._consumer.partitions_for_topic(topic) or ()) < 2:
             await client._consumer._client.force_metadata_update()
@@ -51,7 +51,7 @@ async def _answer(topics: StageTopics, *, partition: int) -> None:
     await producer.start()
     await producer.send_and_wait(
         topics.results,
-        value=encode(LookupResult(request_id="r-1", status="empty")),
+        value=encode_result(LookupResult(request_id="r-1", status="empty")),
         partition=partition,
         headers=[("lookup-request-id", b"r-1")],
     )

@@ -26,7 +26,7 @@ HOSTILE = (
 
 
 def hits(count: int) -> list[SearchHit]:
-    """Gives hits of documents of their own, best first."""
+    """Return hits of documents of their own, best first."""
     return [
         hit(f"doc{place}", 0, score=0.9 - place / 100, content=f"Part {place} of the old text. {HOSTILE}")
         for place in range(count)
@@ -34,7 +34,7 @@ def hits(count: int) -> list[SearchHit]:
 
 
 def page(folder: Path) -> Path:
-    """Compares one request of each kind and gives the page."""
+    """Compare one request of each kind and return the page."""
     base = [
         recording(answer(*hits(4)), request_id=request_id, queries=[f"What about {request_id}? {HOSTILE}"])
         for request_id in ("a-cut", "b-lost-two", "c-rewritten", "d-failed", "e-swapped", HOSTILE)
@@ -57,7 +57,7 @@ def page(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    """Gives Chromium with the page open, and its logs."""
+    """Yield Chromium with the page open, and its logs."""
     with chromium() as opened:
         opened.get(page(tmp_path_factory.mktemp("page")).as_uri())
         yield opened
@@ -65,30 +65,30 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture(autouse=True)
 def reload(browser: webdriver.Chrome) -> None:
-    """Gives each test the page as it comes."""
+    """Return each test the page as it comes."""
     browser.refresh()
 
 
 def ids(browser: webdriver.Chrome) -> list[str]:
-    """Gives the requests that are shown, in their order."""
+    """Return the requests that are shown, in their order."""
     bodies = browser.find_elements(By.CSS_SELECTOR, "#requests tbody")
     return [str(body.get_attribute("data-id"))[:12] for body in bodies if body.is_displayed()]
 
 
 def heading(browser: webdriver.Chrome, key: str) -> WebElement:
-    """Gives a column's heading."""
+    """Return a column's heading."""
     return browser.find_element(By.CSS_SELECTOR, f"#requests th[data-key={key}] button")
 
 
 def detail(browser: webdriver.Chrome, request_id: str) -> WebElement:
-    """Opens a request and gives its evidence."""
+    """Open a request and return its evidence."""
     body = browser.find_element(By.CSS_SELECTOR, f"#requests tbody[data-id='{request_id}']")
     body.find_element(By.CSS_SELECTOR, ".open").click()
     return body.find_element(By.CSS_SELECTOR, ".detail")
 
 
 def requested(browser: webdriver.Chrome) -> set[str]:
-    """Gives the address of everything that the browser asked for."""
+    """Return the address of everything that the browser asked for."""
     messages = [json.loads(entry["message"])["message"] for entry in _log(browser, "performance")]
     return {
         message["params"]["request"]["url"]
@@ -194,7 +194,7 @@ def test_the_page_follows_the_scheme_and_can_be_told_otherwise(
 
 
 def is_dark(browser: webdriver.Chrome) -> bool:
-    """Tells whether the background is darker than the text."""
+    """Return whether the background is darker than the text."""
     body = browser.find_element(By.TAG_NAME, "body")
     back, text = (body.value_of_css_property(name) for name in ("background-color", "color"))
     return _brightness(back) < _brightness(text)

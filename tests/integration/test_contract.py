@@ -20,7 +20,7 @@ FETCH_DEADLINE_S = 120
 
 @pytest.fixture(scope="module")
 def official() -> Any:
-    """Gives AsyncAPI's schema of its documents, version 3.0.0, from the package that its authors publish."""
+    """Return AsyncAPI's schema of its documents, version 3.0.0, from the package that its authors publish."""
     npm = require_tool("npm")
     folder = cached_directory("asyncapi-specs-6.11.1", lambda target: _fetch(npm, target))
     return orjson.loads((folder / "package" / "schemas" / "3.0.0.json").read_bytes())

@@ -40,7 +40,7 @@ OWN_HEADERS = (("trace", b"1"), ("note", b"\xff\x00"), ("trace", b"2"), ("tracep
 
 
 def hanging(number: int) -> Payload:
-    """Makes a request that times out on one port and is answered by the other."""
+    """Make a request that times out on one port and is answered by the other."""
     body = {"request_id": f"hang-{number}", "query": "hang", "vector": [0.1, 0.9], "extra": [1.0, "é"]}
     return Payload(
         # Not as a JSON library would write it: what comes back must be these bytes.
@@ -67,7 +67,7 @@ ALL = (*UNREADABLE, *INVALID, *BROKEN, *HANGING)
 
 @pytest.fixture(scope="module")
 def stage(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StageTopics:
-    """Gives topics on which a worker, gone by now, has left dead letters of every kind."""
+    """Return topics on which a worker, gone by now, has left dead letters of every kind."""
     topics = StageTopics(bootstrap=kafka)
     asyncio.run(_leave_dead_letters(topics, tmp_path_factory.mktemp("worker") / "worker.log"))
     return topics
@@ -270,7 +270,7 @@ async def test_redrive_says_which_request_the_brokers_do_not_take(kafka: str) ->
 
 
 async def _second_results(log: ResultLog, *, timeout_s: float) -> None:
-    """Waits until every request that timed out has been answered once more."""
+    """Wait until every request that timed out has been answered once more."""
     async with asyncio.timeout(timeout_s):
         while any(len(log.by_request[f"hang-{number}"]) < 2 for number in range(RETRYABLE)):
             log._grown.clear()
@@ -282,7 +282,7 @@ def _own(record: StoredRecord) -> tuple[bytes | None, bytes | None, tuple[tuple[
 
 
 def _check_rate(sent_at_ms: list[int]) -> None:
-    """Looks at the records' own times: no second has more than the rate, but for what a pause shifts."""
+    """Look at the records' own times: no second has more than the rate, but for what a pause shifts."""
     assert sent_at_ms[-1] - sent_at_ms[0] >= (RETRYABLE - 1) / RATE * 1_000 - 100
     busiest = max(sum(start <= at < start + 1_000 for at in sent_at_ms) for start in sent_at_ms)
     assert busiest <= RATE + 2

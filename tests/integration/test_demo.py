@@ -24,7 +24,7 @@ TIMEOUT_S = 120.0
 
 @pytest.fixture
 def documents(tmp_path: Path) -> Path:
-    """Gives a folder of two Markdown files."""
+    """Return a folder of two Markdown files."""
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "tea.md").write_text("# Tea\n\n## Brewing\n\nPour water of 80 degrees over green tea leaves.\n")

@@ -40,7 +40,7 @@ BUDGET = {
 
 @pytest.fixture(scope="module")
 def collection(milvus_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusCollection]:
-    """Gives a collection of 2,400 chunks, filled by the command."""
+    """Yield a collection of 2,400 chunks, filled by the command."""
     collection = MilvusCollection(uri=milvus_uri, collection=unique_name())
     file = tmp_path_factory.mktemp("corpus") / "chunks.jsonl"
     count = write_chunks(file, documents=DOCUMENTS, chunks_per_document=CHUNKS_PER_DOCUMENT)
@@ -54,7 +54,7 @@ def collection(milvus_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 async def stage(kafka: str, collection: MilvusCollection, tmp_path: Path) -> AsyncIterator[StageTopics]:
-    """Gives the topics of a running worker."""
+    """Yield the topics of a running worker."""
     topics = StageTopics(bootstrap=kafka)
     await topics.create()
     with WorkerProcess(topics.environment | _milvus(collection), tmp_path / "worker.log"):
@@ -146,7 +146,7 @@ async def test_a_value_that_cannot_be_read_goes_to_the_dead_letters_byte_for_byt
 
 
 def _fields(number: int) -> dict[str, Any]:
-    """Makes the fields of a request: one to three queries, and now and then limits of its own."""
+    """Make the fields of a request: one to three queries, and now and then limits of its own."""
     choose = random.Random(number)
     fields: dict[str, Any] = {"queries": choose.sample(sentences()[:400], choose.choice([1, 1, 2, 3]))}
     if number % 3 == 0:
@@ -161,7 +161,7 @@ def _fields(number: int) -> dict[str, Any]:
 
 
 async def _raw_hits(collection: MilvusCollection, queries: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Asks Milvus itself, past all of the product's code but the embedder."""
+    """Ask Milvus itself, past all of the product's code but the embedder."""
     embedder = WordLlamaEmbedder()
     await embedder.start()
     distinct = list(dict.fromkeys(queries))

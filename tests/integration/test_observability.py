@@ -103,7 +103,7 @@ def _check_counts(seen: dict[str, float], topics: StageTopics) -> None:
 
 
 def _check_with_prometheus(text: str) -> None:
-    """Lets Prometheus's own linter read what a worker serves."""
+    """Let Prometheus's own linter read what a worker serves."""
     checked = subprocess.run(
         [require_tool("promtool"), "check", "metrics"],
         input=text,

@@ -48,7 +48,7 @@ class Newcomer:
     port: WorkerPort
 
     def script(self, text: str) -> list[str]:
-        """Gives the command that runs a block's text, with the addresses of what runs here."""
+        """Return the command that runs a block's text, with the addresses of what runs here."""
         for written, here in (
             ("kafka:9092", self.topics.bootstrap),
             ("http://milvus:19530", self.milvus_uri),
@@ -62,7 +62,7 @@ class Newcomer:
         return ["bash", "-euo", "pipefail", "-c", text]
 
     def environment(self) -> dict[str, str]:
-        """Gives what is in force beside what the blocks themselves export."""
+        """Return what is in force beside what the blocks themselves export."""
         return (
             os.environ
             | self.topics.environment
@@ -76,11 +76,11 @@ class Newcomer:
         )
 
     def run(self, name: str) -> str:
-        """Runs a block and gives what it printed."""
+        """Run a block and return what it printed."""
         return self.run_text(text_of(name))
 
     def run_text(self, text: str) -> str:
-        """Runs what stands in a block and gives what it printed."""
+        """Run what stands in a block and return what it printed."""
         finished = subprocess.run(
             self.script(text),
             cwd=self.folder,
@@ -96,7 +96,7 @@ class Newcomer:
 
 @pytest.fixture(scope="module")
 def newcomer(kafka: str, milvus_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
-    """Gives somebody whose worker is running."""
+    """Yield somebody whose worker is running."""
     folder = tmp_path_factory.mktemp("newcomer")
     _install(folder / ".venv" / "bin")
     (folder / "runbooks").mkdir()
@@ -234,7 +234,7 @@ def _wait_until_recorded(newcomer: Newcomer, text: bytes) -> None:
 
 
 def _install(folder: Path) -> None:
-    """Makes what `pip install` makes of a virtual environment, for the interpreter that the tests run in."""
+    """Make what `pip install` makes of a virtual environment, for the interpreter that the tests run in."""
     folder.mkdir(parents=True)
     for name, arguments in (("lookup-stage", " -m streams"), ("python", "")):
         command = folder / name

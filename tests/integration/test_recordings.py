@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streams.recordings.files import read_recordings
-from streams.recordings.recording import Recording, encode
+from streams.recordings.recording import Recording, encode_recording
 from tests.builders import answer, hit, recording
 from tests.faults.supervisor import Supervisor
 from tests.faults.trial import PACED_PORT, SESSION_TIMEOUT_S
@@ -32,7 +32,7 @@ HEADERS = (("traceparent", b"00-ab-cd-01"), ("note", b"\xff\x00"))
 
 
 def asked(number: int) -> Payload:
-    """Gives a request of a number: some fail, some are not valid or expired, most find something."""
+    """Return a request of a number: some fail, some are not valid or expired, most find something."""
     query = f"question {number} after {number % 20} ms"
     body: dict[str, object] = {"request_id": f"r-{number}", "query": query, "explain": number % 3 == 0}
     if number % 50 == 1:
@@ -48,7 +48,7 @@ def asked(number: int) -> Payload:
 
 @pytest.fixture(scope="module")
 def stage(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StageTopics:
-    """Gives topics on which workers, one of them killed, have answered and recorded 500 requests."""
+    """Return topics on which workers, one of them killed, have answered and recorded 500 requests."""
     topics = StageTopics(bootstrap=kafka)
     asyncio.run(_record(topics, tmp_path_factory.mktemp("workers")))
     return topics
@@ -79,19 +79,19 @@ async def _record(topics: StageTopics, directory: Path) -> None:
 
 @pytest.fixture(scope="module")
 def everything(stage: StageTopics, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Gives the file of all their recordings."""
+    """Return the file of all their recordings."""
     path = tmp_path_factory.mktemp("recordings") / "lookups.jsonl.zst"
     recorded(stage, path)
     return path
 
 
 def all_of(path: Path) -> list[Recording]:
-    """Gives the recordings in a file."""
+    """Return the recordings in a file."""
     return [each.recording for each in read_recordings(path)]
 
 
 def recorded(stage: StageTopics, path: Path, *arguments: str) -> list[Recording]:
-    """Runs `record` and gives what is in the file."""
+    """Run `record` and return what is in the file."""
     done = run_command("record", *arguments, "-o", str(path), environment=stage.environment)
     assert (done.code, done.stdout) == (0, ""), done.stderr
     read = all_of(path)
@@ -216,7 +216,7 @@ async def test_records_that_are_no_recordings_are_passed_over(kafka: str, tmp_pa
     """Whatever else stands on the topic, the recordings are taken, and the first other record is named."""
     topics = StageTopics(bootstrap=kafka)
     await create_topics(topics.bootstrap, topics.recordings)
-    line, file = encode(recording(answer(hit("docA", 0)))), tmp_path / "file.jsonl"
+    line, file = encode_recording(recording(answer(hit("docA", 0)))), tmp_path / "file.jsonl"
     spaced = orjson.dumps(orjson.loads(line), option=orjson.OPT_INDENT_2)
     values = (line, b"no recording", spaced)
     await send_all(topics, [Payload(value=value) for value in values], to=topics.recordings)

@@ -75,7 +75,7 @@ class SecureKafka(KafkaServer):
     """A broker with five listeners: plain, SASL over TLS, TLS, TLS with client certificates, and expired."""
 
     def __init__(self, directory: Path, files: Files) -> None:
-        """Chooses the ports of the listeners that are added here."""
+        """Choose the ports of the listeners that are added here."""
         self._files = files
         self._tls_directory = directory
         self._more_ports = dict(zip(("TLS", "MUTUAL", "EXPIRED"), free_ports(3), strict=True))
@@ -107,7 +107,7 @@ class SecureKafka(KafkaServer):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """Gives the certificates and keys."""
+    """Return the certificates and keys."""
     directory = tmp_path_factory.mktemp("pem")
     client, key = _client_certificate(directory)
     nonsense = directory / "nonsense.pem"
@@ -123,7 +123,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module")
 def broker(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    """Gives the broker, a server of this module's own."""
+    """Yield the broker, a server of this module's own."""
     try:
         server = SecureKafka(tmp_path_factory.mktemp("kafka"), files)
     except KafkaUnavailable as missing:
@@ -134,7 +134,7 @@ def broker(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture(scope="module")
 def milvus(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
-    """Gives a Milvus that speaks TLS and asks for a token."""
+    """Yield a Milvus that speaks TLS and ask for a token."""
     try:
         server = MilvusServer(
             tmp_path_factory.mktemp("milvus"), authorization=True, certificate=files.authority.issue("milvus")
@@ -147,7 +147,7 @@ def milvus(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
 
 @pytest.fixture(scope="module")
 def plain_stage(kafka: str) -> dict[str, str]:
-    """Gives the settings of topics that are there."""
+    """Return the settings of topics that are there."""
     topics = StageTopics(bootstrap=kafka)
     created = run_command("topics", "--partitions", "1", environment=topics.environment)
     assert created.code == 0, created.stderr
@@ -159,7 +159,7 @@ Run = Callable[..., CommandOutput]
 
 @pytest.fixture
 def run_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs `lookup-stage` in this process: all that a command does and writes, without starting Python."""
+    """Run `lookup-stage` in this process: all that a command does and writes, without starting Python."""
 
     def run(*arguments: str, environment: Mapping[str, str]) -> CommandOutput:
         with monkeypatch.context() as patch:
@@ -184,7 +184,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
 
 
 def refused(run: Run, *command: str, environment: Mapping[str, str]) -> str:
-    """Gives the one line with which a command ends, with exit 2, in time, and without a secret."""
+    """Return the one line with which a command ends, with exit 2, in time, and without a secret."""
     before = time.monotonic()
     ended = run(*command, environment=environment)
     took_s = time.monotonic() - before
@@ -196,7 +196,7 @@ def refused(run: Run, *command: str, environment: Mapping[str, str]) -> str:
 
 
 def sasl(broker: SecureKafka, files: Files, mechanism: str = "PLAIN") -> dict[str, str]:
-    """Gives the settings with which the listener for SASL over TLS is reached."""
+    """Return the settings with which the listener for SASL over TLS is reached."""
     return {
         "KAFKA_BOOTSTRAP_SERVERS": broker.at("SASL"),
         "KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
@@ -208,7 +208,7 @@ def sasl(broker: SecureKafka, files: Files, mechanism: str = "PLAIN") -> dict[st
 
 
 def tls(broker: SecureKafka, files: Files, listener: str = "TLS") -> dict[str, str]:
-    """Gives the settings with which a listener for TLS is reached."""
+    """Return the settings with which a listener for TLS is reached."""
     return {
         "KAFKA_BOOTSTRAP_SERVERS": broker.at(listener),
         "KAFKA_SECURITY_PROTOCOL": "SSL",
@@ -217,7 +217,7 @@ def tls(broker: SecureKafka, files: Files, listener: str = "TLS") -> dict[str, s
 
 
 def client_certificate(files: Files) -> dict[str, str]:
-    """Gives the settings of the client's own certificate."""
+    """Return the settings of the client's own certificate."""
     return {
         "KAFKA_SSL_CERTIFICATE_FILE": str(files.client),
         "KAFKA_SSL_KEY_FILE": str(files.key),
@@ -379,7 +379,7 @@ class TestRefusedByMilvus:
 
 
 def engine(milvus: MilvusServer, files: Files) -> dict[str, str]:
-    """Gives the settings with which Milvus is reached."""
+    """Return the settings with which Milvus is reached."""
     return {
         "MILVUS_URI": milvus.uri,
         "MILVUS_TOKEN": milvus.token,
@@ -501,7 +501,7 @@ def test_file_with_a_mistake_beside_or_in_a_secret_does_not_show_it(
 
 @contextmanager
 def embeddings(*, status: int = 200) -> Iterator[tuple[str, set[str]]]:
-    """Runs an endpoint for embeddings that repeats the key it was shown; gives its address and those keys."""
+    """Run an endpoint for embeddings that repeats the key it was shown; gives its address and those keys."""
     keys: set[str] = set()
 
     class Endpoint(BaseHTTPRequestHandler):
@@ -517,7 +517,7 @@ def embeddings(*, status: int = 200) -> Iterator[tuple[str, set[str]]]:
             self.wfile.write(body)
 
         def log_message(self, *arguments: object) -> None:
-            """Says nothing."""
+            """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -530,7 +530,7 @@ def embeddings(*, status: int = 200) -> Iterator[tuple[str, set[str]]]:
 
 
 def _client_certificate(directory: Path) -> tuple[Path, Path]:
-    """Writes a certificate that signs itself, and its key, encrypted."""
+    """Write a certificate that signs itself, and its key, encrypted."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "client")])
     now = dt.datetime.now(dt.UTC)

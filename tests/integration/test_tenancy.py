@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.adapters.in_memory import Row
 from pipeline.adapters.milvus_collection import MilvusCollection
+from pipeline.testing.in_memory import Row
+from pipeline.testing.search_port import toward
 from tests.adapters.milvus import collection_of
-from tests.contracts.search_port import toward
 from tests.support.worker import (
     StageTopics,
     WorkerProcess,
@@ -99,7 +99,7 @@ LEVELS = (0, 1, -1, 1.0, 0.5, -2.5e-7, True, False, 2**53 + 1, 2**63 - 1, 1e300)
 
 
 def rows() -> tuple[Row, ...]:
-    """Gives four rows of every tenant, and rows of nobody, in no order."""
+    """Return four rows of every tenant, and rows of nobody, in no order."""
     choose = random.Random(SEED)
     owners = [*NOBODYS, *(dict[str, object]({OWNER: name}) for name in HOSTILE for _ in range(4))]
     choose.shuffle(owners)
@@ -130,7 +130,7 @@ ROWS = rows()
 
 @pytest.fixture(scope="module", params=["json", "dynamic"])
 def collection(milvus_uri: str, request: pytest.FixtureRequest) -> Iterator[MilvusCollection]:
-    """Gives a collection of all rows, with the metadata in one field or in fields of their own."""
+    """Yield a collection of all rows, with the metadata in one field or in fields of their own."""
     with collection_of(milvus_uri, ROWS, metadata=request.param) as collection:
         yield collection
 
@@ -139,7 +139,7 @@ def collection(milvus_uri: str, request: pytest.FixtureRequest) -> Iterator[Milv
 def stage(
     kafka: str, collection: MilvusCollection, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StageTopics]:
-    """Gives the topics of a running worker that keeps tenants apart and returns all that it finds."""
+    """Yield the topics of a running worker that keeps tenants apart and return all that it finds."""
     topics = StageTopics(bootstrap=kafka)
     asyncio.run(topics.create())
     environment = {
@@ -243,7 +243,7 @@ async def _results(stage: StageTopics, asked: Mapping[str, Mapping[str, Any]]) -
 
 
 def _request(choose: random.Random) -> dict[str, Any]:
-    """Makes a request of a tenant, known or not, with up to three conditions that may hold."""
+    """Make a request of a tenant, known or not, with up to three conditions that may hold."""
     tenant = choose.choice(HOSTILE)
     if choose.random() < 0.2:
         tenant = choose.choice(
@@ -262,7 +262,7 @@ def _request(choose: random.Random) -> dict[str, Any]:
 
 
 def _values(choose: random.Random, field: str, known: list[Mapping[str, object]]) -> object:
-    """Makes a value or a list of values, often one that a row of the tenant has."""
+    """Make a value or a list of values, often one that a row of the tenant has."""
     pool: list[object] = [*HOSTILE, *LEVELS, "x", 1]
     held = [metadata[field] for metadata in known if isinstance(metadata.get(field), str | int | float)]
     if held and choose.random() < 0.7:
@@ -274,7 +274,7 @@ def _values(choose: random.Random, field: str, known: list[Mapping[str, object]]
 
 
 def _is_wanted(metadata: Mapping[str, object], fields: Mapping[str, Any]) -> bool:
-    """Says whether a row satisfies a request, with none of the product's code."""
+    """Return whether a row satisfies a request, with none of the product's code."""
     if not _equal(metadata.get(OWNER), fields["tenant"]):
         return False
     return all(
@@ -286,7 +286,7 @@ def _is_wanted(metadata: Mapping[str, object], fields: Mapping[str, Any]) -> boo
 
 
 def _equal(left: object, right: object) -> bool:
-    """Compares as JSON does: values of different types are different, and 1 is 1.0."""
+    """Compare as JSON does: values of different types are different, and 1 is 1.0."""
     kinds = [
         "boolean" if isinstance(each, bool) else "number" if isinstance(each, int | float) else type(each)
         for each in (left, right)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from selenium.webdriver.common.by import By
 
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.embedders.word_llama import WordLlamaEmbedder
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Limits
+from pipeline.testing.in_memory import InMemorySearch, Row
 from streams.comparison.reports.page import html_page
 from streams.demo.session import RUNBOOKS, bundled_questions
 from streams.indexing.documents import read_documents
@@ -30,7 +30,7 @@ WIDTH, HEIGHT = 1100, 1200
 
 
 async def page(folder: Path) -> str:
-    """Asks an index in memory twice, compares, and gives the page."""
+    """Ask an index in memory twice, compares, and return the page."""
     embedder = WordLlamaEmbedder()
     await embedder.start()
     chunks = [chunk for document in read_documents(RUNBOOKS) for chunk in document.chunks]
@@ -47,7 +47,7 @@ async def page(folder: Path) -> str:
 
 
 async def recorded(pipeline: LookupPipeline, widths: Limits) -> Recording:
-    """Asks the question."""
+    """Ask the question."""
     question, *_ = bundled_questions()
     found = await pipeline.run(lookup(*question, widths=widths), timeout_s=TIMEOUT_S)
     one = recording(*found.answers, widths=widths)
@@ -56,7 +56,7 @@ async def recorded(pipeline: LookupPipeline, widths: Limits) -> Recording:
 
 
 def main() -> None:
-    """Opens the page at one request and photographs that."""
+    """Open the page at one request and photograph that."""
     with tempfile.TemporaryDirectory() as name, chromium(width=WIDTH, height=HEIGHT) as browser:
         file = Path(name) / "report.html"
         file.write_text(asyncio.run(page(Path(name))), encoding="utf-8")

@@ -11,7 +11,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from streams.cli.evidence import print_result
-from streams.wire.results import decode
+from streams.wire.results import decode_result
 from tests.support.worker import run_command
 
 PICTURE = Path(__file__).parents[2] / "deploy" / "pictures" / "demo.svg"
@@ -24,11 +24,11 @@ FORMAT = re.sub(r" *@font-face \{\{.*?\}\}\n*", "", CONSOLE_SVG_FORMAT, flags=re
 
 
 def draw() -> str:
-    """Runs the demo and gives a picture of its answer to its first question."""
+    """Run the demo and return a picture of its answer to its first question."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     printed = run_command("demo", "--json", "--ask", QUESTION, environment={}, timeout_s=TIMEOUT_S)
     (entry,) = orjson.loads(printed.stdout)
-    print_result(QUESTION, decode(orjson.dumps(entry["result"])), console)
+    print_result(QUESTION, decode_result(orjson.dumps(entry["result"])), console)
     return console.export_svg(title="lookup-stage demo", code_format=FORMAT, unique_id="demo")
 
 

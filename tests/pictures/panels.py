@@ -22,7 +22,7 @@ WARM_UP_S, UP_S, DOWN_S, UP_AGAIN_S = 10, 30, 20, 60
 
 
 async def take(kafka: str, directory: Path) -> None:
-    """Runs the worker and draws what was seen of it."""
+    """Run the worker and draw what was seen of it."""
     rules = ALERTS.read_text(encoding="utf-8")
     async with monitored(
         kafka, require_tool("prometheus"), directory, rules=rules, waiting="lookup"
@@ -43,7 +43,7 @@ async def take(kafka: str, directory: Path) -> None:
 
 
 def main() -> None:
-    """Starts a broker of its own, so that the topics have their usual names."""
+    """Start a broker of its own, so that the topics have their usual names."""
     with tempfile.TemporaryDirectory(prefix="lookup-stage-picture-") as folder:
         directory = Path(folder)
         with KafkaServer(directory / "kafka") as kafka:

@@ -29,13 +29,17 @@ PURPOSES = {
     "recordings": "the format and its files",
     "wire": "requests and their rules, results, dead letters",
     "kafka": "connections, topics, reading and publishing records",
-    "printable": "safe text for terminals",
+    "output": "whole files, safe text for terminals",
     "settings": "the model, its sources, loading",
     "adapters": "Milvus, in memory; retries, circuit, shared calls",
     "embedders": "WordLlama, OpenAI-compatible endpoints",
+    "testing": "suites for ports, a port in memory",
     "core": "identity, post-processing, projection, ports",
 }
 """What each room is for; a room that is not here cannot be drawn."""
+
+PARTS = ("adapters", "embedders", "testing")
+"""Rooms of `pipeline` beside its core."""
 
 TITLE = "The rooms of the two packages; each imports only from rooms below it"
 WIDTH, MARGIN, GAP = 980, 10, 12
@@ -88,7 +92,7 @@ def draw() -> str:
     """Return the picture as SVG."""
     drawing = _Drawing(imports())
     drawing.package("streams", "streams: the stage on Kafka", streams_rows())
-    drawing.package("pipeline", "pipeline: knows no Kafka", [["adapters", "embedders"], ["core"]])
+    drawing.package("pipeline", "pipeline: knows no Kafka", [PARTS, ["core"]])
     size = f'viewBox="0 0 {WIDTH} {drawing.y}"'
     return "\n".join(
         [
@@ -158,12 +162,12 @@ def _room(name: str) -> str:
         return "" if not rest or rest[0].startswith("__") else rest[0]
     if package != "pipeline":
         return ""
-    return rest[0] if rest and rest[0] in {"adapters", "embedders"} else "core"
+    return rest[0] if rest and rest[0] in PARTS else "core"
 
 
 def _seen_from(room: str, other: str) -> str:
     """Return what a room calls what it imports: the stage does not tell the parts of `pipeline` apart."""
-    inside = room in {"core", "adapters", "embedders"}
+    inside = room in {"core", *PARTS}
     return "pipeline" if other.startswith("pipeline.") and not inside else _room(other)
 
 

@@ -12,7 +12,7 @@ from tests.support.fixtures import require_tool
 
 @contextmanager
 def chromium(*, width: int = 1280, height: int = 1000) -> Iterator[webdriver.Chrome]:
-    """Opens a browser that keeps a log of its console and of what it asks for, and closes it."""
+    """Open a browser that keeps a log of its console and of what it asks for, and close it."""
     options = webdriver.ChromeOptions()
     options.binary_location = require_tool("chromium")
     # As root it runs without its sandbox only, which is enough for pages made here.

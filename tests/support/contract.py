@@ -18,12 +18,12 @@ from streams.kafka.records import Headers
 
 
 def check_body(value: bytes | str) -> None:
-    """Fails a test whose result is not in the contract."""
+    """Fail a test whose result is not in the contract."""
     _results().validate(json.loads(value))
 
 
 def check_result(value: bytes | None, headers: Headers) -> None:
-    """Fails a test whose result, or a header of it, is not in the contract."""
+    """Fail a test whose result, or a header of it, is not in the contract."""
     assert value is not None
     body = json.loads(value)
     _results().validate(body)
@@ -33,14 +33,14 @@ def check_result(value: bytes | None, headers: Headers) -> None:
 
 
 def check_error_headers(headers: Headers) -> None:
-    """Fails a test whose dead letter has, behind the request's own, headers that are not in the contract."""
+    """Fail a test whose dead letter has, behind the request's own, headers that are not in the contract."""
     text = {name: (content or b"").decode() for name, content in headers}
     assert len(text) == len(headers)
     _error_headers().validate(text)
 
 
 def check_recording(line: bytes) -> None:
-    """Fails a test whose recording is not in the contract, or whose result in it is not."""
+    """Fail a test whose recording is not in the contract, or whose result in it is not."""
     recording = json.loads(line)
     _recordings().validate(recording)
     if recording["result"] is not None:
@@ -48,7 +48,7 @@ def check_recording(line: bytes) -> None:
 
 
 def closed(schema: Any) -> Any:
-    """Gives a schema that takes no field but those it names; the contract's own let newer stages say more."""
+    """Return a schema that takes no field but those it names; the contract's own let newer stages add."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):

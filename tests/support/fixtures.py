@@ -56,7 +56,7 @@ def skip_unless_required(variable: str, missing: Exception) -> NoReturn:
 
 
 def require_tool(name: str) -> str:
-    """Gives the path of a command; skips the test without it, or fails where it must be there."""
+    """Return the path of a command; skip the test without it, or fail where it must be there."""
     path = shutil.which(name)
     if path is None:
         skip_unless_required("LOOKUP_REQUIRE_TOOLS", FileNotFoundError(f"{name} is not installed"))

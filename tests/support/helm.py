@@ -29,7 +29,7 @@ class HelmFailed(RuntimeError):
 
 
 def fetch_helm() -> Path:
-    """Gives the path of Helm, building it the first time, which takes some minutes.
+    """Return the path of Helm, building it the first time, which takes some minutes.
 
     Raises:
         HelmUnavailable: There is no Go, or the build failed.
@@ -38,7 +38,7 @@ def fetch_helm() -> Path:
 
 
 def run_helm(helm: Path, *arguments: str) -> str:
-    """Runs a command of Helm and gives what it printed.
+    """Run a command of Helm and return what it printed.
 
     Raises:
         HelmFailed: It exited with something else than 0.
@@ -52,7 +52,7 @@ def run_helm(helm: Path, *arguments: str) -> str:
 
 
 def render(helm: Path, *options: str) -> list[dict[str, Any]]:
-    """Gives the manifests of a release named `test`, hooks included.
+    """Return the manifests of a release named `test`, hooks included.
 
     Args:
         helm: Its path.

@@ -55,7 +55,7 @@ class Stage:
     steps: tuple[tuple[str, str], ...]
 
     def values(self, instruction: str) -> list[str]:
-        """Gives the values of one instruction, in order."""
+        """Return the values of one instruction, in order."""
         return [value for name, value in self.steps if name == instruction]
 
     @property
@@ -81,7 +81,7 @@ class Stage:
 
 
 def read_recipe(file: Path) -> tuple[Stage, ...]:
-    """Gives the stages of a Dockerfile."""
+    """Return the stages of a Dockerfile."""
     with file.open("rb") as recipe:
         structure: list[dict[str, Any]] = DockerfileParser(fileobj=recipe).structure
     stages: list[list[tuple[str, str]]] = []
@@ -109,7 +109,7 @@ class Image:
     _holder: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
-        """Makes the two stages' file systems.
+        """Make the two stages' file systems.
 
         Raises:
             SandboxUnavailable: The machine does not allow it.
@@ -134,11 +134,11 @@ class Image:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Ends the namespace, and with it everything in the stages."""
+        """End the namespace, and with it everything in the stages."""
         self._end()
 
     def build(self, environment: Mapping[str, str], *, read_only: Mapping[Path, str]) -> None:
-        """Carries out the COPY and RUN steps of the first stage, and the COPY steps of the second.
+        """Carry out the COPY and RUN steps of the first stage, and the COPY steps of the second.
 
         Args:
             environment: Added for the RUN steps.
@@ -179,7 +179,7 @@ class Image:
         folder: str = "/",
         uid: int,
     ) -> list[str]:
-        """Gives the command that runs another inside a stage.
+        """Return the command that runs another inside a stage.
 
         Args:
             stage: `build` or `final`; the latter is read-only.
@@ -228,7 +228,7 @@ class Image:
 
 @contextmanager
 def _clean_copies(context: Path, sources: Sequence[str], scratch: Path) -> Iterator[list[Path]]:
-    """Gives copies of what a step takes, without what the context leaves out."""
+    """Yield copies of what a step takes, without what the context leaves out."""
     copies = [scratch / source for source in sources]
     for source, copy in zip(sources, copies, strict=True):
         copy.parent.mkdir(parents=True, exist_ok=True)

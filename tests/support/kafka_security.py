@@ -56,7 +56,7 @@ class KafkaSecurity:
         return properties
 
     def scram_credentials(self) -> tuple[str, ...]:
-        """The users as ``--add-scram`` takes them when storage is formatted; PLAIN needs none."""
+        """Return the users as ``--add-scram`` takes them when storage is formatted; PLAIN needs none."""
         return tuple(
             f"{mechanism}=[name={user},password={password}]"
             for mechanism in self.mechanisms

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 async def quiet() -> None:
-    """Returns when the loop has nothing more that is ready to run: whatever was to happen has happened."""
+    """Return when the loop has nothing more that is ready to run: whatever was to happen has happened."""
     ready: deque[object] = vars(asyncio.get_running_loop())["_ready"]
     while ready:  # noqa: ASYNC110 - the loop has no event for being idle
         await asyncio.sleep(0)
@@ -17,7 +17,7 @@ async def quiet() -> None:
 
 @asynccontextmanager
 async def nothing_goes_wrong_unseen() -> AsyncIterator[None]:
-    """Calls off what the block has left in work, and fails where a callback raised."""
+    """Call off what the block has left in work, and fail where a callback raised."""
     before, unseen = asyncio.all_tasks(), list[dict[str, object]]()
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context))
     yield

@@ -224,7 +224,7 @@ def _quiet_pymilvus() -> Iterator[None]:
 
 
 def _etcd_settings(port: int, *, peer_port: int) -> dict[str, str | int]:
-    """Settings of the etcd inside Milvus, which without them takes the two default ports.
+    """Return the settings of the etcd inside Milvus, which without them takes the two default ports.
 
     It has no peers to wait for: the short times only let it elect itself sooner (milliseconds).
     """

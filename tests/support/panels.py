@@ -49,7 +49,7 @@ class View:
 
 
 def draw(prometheus: PrometheusServer, view: View, file: Path) -> None:
-    """Draws the main panels into a file."""
+    """Draw the main panels into a file."""
     figure = Figure(figsize=(13, 8), layout="constrained")
     axes = figure.subplots(-(-len(MAIN) // COLUMNS), COLUMNS, squeeze=False).flat
     for title, axis in zip(MAIN, axes, strict=True):

@@ -40,7 +40,7 @@ class WorkerPort:
         return {"METRICS_PORT": str(self.number)}
 
     def get(self, path: str) -> Response:
-        """Asks for a path."""
+        """Ask for a path."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.number}{path}", timeout=10) as response:
                 return Response(status=response.status, body=response.read().decode())
@@ -50,7 +50,7 @@ class WorkerPort:
             return Response(status=0, body="")
 
     def metrics(self) -> dict[str, float]:
-        """Gives every sample by its series, such as `lookup_requests_total{status="ok"}`."""
+        """Return every sample by its series, such as `lookup_requests_total{status="ok"}`."""
         return {
             _series(sample.name, sample.labels): sample.value
             for family in text_string_to_metric_families(self.get("/metrics").body)
@@ -58,7 +58,7 @@ class WorkerPort:
         }
 
     async def until(self, holds: Callable[[WorkerPort], bool], *, timeout_s: float = 30.0) -> None:
-        """Asks again and again until what is expected holds."""
+        """Ask again and again until what is expected holds."""
         async with asyncio.timeout(timeout_s):
             while not await asyncio.to_thread(holds, self):  # noqa: ASYNC110 - the worker is another process
                 await asyncio.sleep(ASK_INTERVAL_S)

@@ -48,7 +48,7 @@ class PanelQuery:
     legend: str
 
     def over(self, window: str, *, job: str = ".*") -> str:
-        """Gives the query as Grafana would send it for some jobs, all by default."""
+        """Return the query as Grafana would send it for some jobs, all by default."""
         return self.expression.replace("$__rate_interval", window).replace("$job", job)
 
 
@@ -61,7 +61,7 @@ class Series:
 
 
 def panel_queries() -> list[PanelQuery]:
-    """Gives every query of the dashboard, in the order of its panels."""
+    """Return every query of the dashboard, in the order of its panels."""
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     return [
         _query(panel["title"], panel["fieldConfig"]["defaults"], target)
@@ -71,13 +71,13 @@ def panel_queries() -> list[PanelQuery]:
 
 
 def alert_rules() -> list[dict[str, Any]]:
-    """Gives every alert as it is written."""
+    """Return every alert as it is written."""
     content = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))
     return [rule for group in content["groups"] for rule in group["rules"]]
 
 
 def quickened(rules: str) -> str:
-    """Gives rules in which a minute is half a second, waited for or looked back at; of age, three seconds."""
+    """Return rules in which a minute is half a second, and an age three seconds."""
     quick = re.sub(r"\b(\d+)m\b", lambda minutes: f"{int(minutes[1]) * 500}ms", rules)
     return re.sub(r"(_age_seconds\) > )60\b", r"\g<1>3", quick)
 
@@ -86,7 +86,7 @@ class PrometheusServer:
     """Scrapes workers on this machine, four times a second."""
 
     def __init__(self, program: str, directory: Path, *, jobs: Mapping[str, int], rules: str) -> None:
-        """Writes its configuration; nothing is started.
+        """Write its configuration; nothing is started.
 
         Args:
             program: Path of `prometheus`.
@@ -118,30 +118,30 @@ class PrometheusServer:
         )
 
     def __enter__(self) -> Self:
-        """Starts it and waits until it answers."""
+        """Start it and wait until it answers."""
         self._process.start(self._is_ready, deadline_s=START_DEADLINE_S)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stops it."""
+        """Stop it."""
         self._process.stop(grace_s=10.0)
 
     def values(self, expression: str) -> list[float]:
-        """Evaluates a query now and gives the numbers, without those that are none."""
+        """Evaluate a query now and return the numbers, without those that are none."""
         found = [float(series["value"][1]) for series in self._ask("query", query=expression)["result"]]
         return [value for value in found if math.isfinite(value)]
 
     def series(self, expression: str, *, start: float, end: float, step_s: float) -> Iterator[Series]:
-        """Evaluates a query over a span of the wall clock."""
+        """Evaluate a query over a span of the wall clock."""
         asked = {"query": expression, "start": str(start), "end": str(end), "step": str(step_s)}
         for series in self._ask("query_range", **asked)["result"]:
             points = tuple((float(time), float(value)) for time, value in series["values"])
             yield Series(labels=series["metric"], points=points)
 
     def firing(self) -> set[str]:
-        """Names the alerts that fire, each with its job where it has one: `LookupLag/waiting`."""
+        """Name the alerts that fire, each with its job where it has one: `LookupLag/waiting`."""
         labels = [alert["labels"] for alert in self._ask("alerts")["alerts"] if alert["state"] == "firing"]
         return {"/".join([each["alertname"], *([each["job"]] if "job" in each else [])]) for each in labels}
 

@@ -20,7 +20,7 @@ class SpanCollector:
     """
 
     def __init__(self) -> None:
-        """Listens, but answers only inside the block."""
+        """Listen, but answers only inside the block."""
         self.spans: list[Span] = []
         self.services: set[str] = set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -61,6 +61,6 @@ class SpanCollector:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's
-                """Logs nothing."""
+                """Log nothing."""
 
         return Handler

@@ -68,7 +68,7 @@ class StageTopics:
         }
 
     async def create(self, *, partitions: int = 4, configs: Mapping[str, str] | None = None) -> None:
-        """Creates the three topics."""
+        """Create the three topics."""
         await create_topics(
             self.bootstrap,
             self.requests,
@@ -80,7 +80,7 @@ class StageTopics:
 
 
 def run_command(*arguments: str, environment: Mapping[str, str], timeout_s: float = 60.0) -> CommandOutput:
-    """Runs `lookup-stage` with arguments and gives what it printed."""
+    """Run `lookup-stage` with arguments and return what it printed."""
     finished = subprocess.run(
         [sys.executable, "-m", "streams", *arguments],
         env=os.environ | dict(environment),
@@ -107,19 +107,19 @@ class WorkerProcess:
     """A `lookup-stage worker` in a process of its own; ended by its id when the block ends."""
 
     def __init__(self, environment: Mapping[str, str], log_file: Path) -> None:
-        """Takes its settings and where its log goes."""
+        """Initialize with its settings and where its log goes."""
         self._environment = os.environ | dict(environment)
         self.log_file = log_file
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, deadline_s: float = 60.0) -> Self:
-        """Starts it and waits until it is ready."""
+        """Start it and wait until it is ready."""
         self.launch()
         self.wait_until_ready(deadline_s=deadline_s)
         return self
 
     def launch(self) -> None:
-        """Starts it without waiting."""
+        """Start it without waiting."""
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "streams", "worker"],
@@ -130,7 +130,7 @@ class WorkerProcess:
             )
 
     def wait_until_ready(self, *, deadline_s: float) -> None:
-        """Waits for its ready line."""
+        """Wait for its ready line."""
         give_up = time.monotonic() + deadline_s
         while READY not in self.log:
             if self.exit_code is not None:
@@ -156,17 +156,17 @@ class WorkerProcess:
         return None if self._process is None else self._process.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """Sends it a signal."""
+        """Send it a signal."""
         assert self._process is not None
         self._process.send_signal(number)
 
     def wait(self, *, timeout_s: float) -> int:
-        """Waits for its end and gives the exit code."""
+        """Wait for its end and return the exit code."""
         assert self._process is not None
         return self._process.wait(timeout_s)
 
     def kill(self) -> None:
-        """Ends it with SIGKILL."""
+        """End it with SIGKILL."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(10)
@@ -195,7 +195,7 @@ class Payload:
 
 
 def request(request_id: str, **fields: Any) -> Payload:
-    """Makes the record of a request, keyed by its id."""
+    """Make the record of a request, keyed by its id."""
     body = {"request_id": request_id, **fields}
     return Payload(value=orjson.dumps(body), key=request_id.encode())
 
@@ -208,7 +208,7 @@ async def send_all(
     to: str | None = None,
     linger_ms: int = 5,
 ) -> None:
-    """Sends records in order, confirmed, at most `rate` a second, to the requests topic or another."""
+    """Send records in order, confirmed, at most `rate` a second, to the requests topic or another."""
     producer = AIOKafkaProducer(
         bootstrap_servers=topics.bootstrap, acks="all", enable_idempotence=True, linger_ms=linger_ms
     )
@@ -234,13 +234,13 @@ class ResultLog:
     """Everything on a results topic, read as it comes."""
 
     def __init__(self) -> None:
-        """Starts empty."""
+        """Start empty."""
         self.by_request: defaultdict[str, list[StoredRecord]] = defaultdict(list)
         self.arrived_at: list[float] = []
         self._grown = asyncio.Event()
 
     async def read(self, topics: StageTopics, partitions: int) -> None:
-        """Reads from the topic's beginning until cancelled."""
+        """Read from the topic's beginning until cancelled."""
         consumer = AIOKafkaConsumer(
             bootstrap_servers=topics.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
         )
@@ -253,7 +253,7 @@ class ResultLog:
             await consumer.stop()
 
     async def wait_for(self, request_ids: Iterable[str], *, timeout_s: float) -> None:
-        """Waits until every one of the requests has a result."""
+        """Wait until every one of the requests has a result."""
         missing = set(request_ids)
         try:
             async with asyncio.timeout(timeout_s):
@@ -274,7 +274,7 @@ class ResultLog:
 
 @asynccontextmanager
 async def reading_results(topics: StageTopics, partitions: int = 4) -> AsyncIterator[ResultLog]:
-    """Reads the results topic for as long as the block goes on; what is there must be in the contract."""
+    """Read the results topic for as long as the block goes on; what is there must be in the contract."""
     log = ResultLog()
     reading = asyncio.create_task(log.read(topics, partitions))
     try:

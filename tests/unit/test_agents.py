@@ -43,7 +43,7 @@ class App:
 
 
 def at_hand(events: list[Event], app: App | None = None) -> list[int]:
-    """Gives the names of the events that are taken out of a buffer with these."""
+    """Return the names of the events that are taken out of a buffer with these."""
     queue: asyncio.Queue[Event] = asyncio.Queue()
     for event in events:
         queue.put_nowait(event)

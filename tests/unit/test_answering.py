@@ -49,7 +49,7 @@ NOTHING: SearchReply = answering()
 
 @pytest.fixture(autouse=True)
 async def _nothing_is_left_running() -> AsyncIterator[None]:
-    """Fails a test that leaves a task behind, and keeps the log off the terminal."""
+    """Fail a test that leaves a task behind, and keep the log off the terminal."""
     before = asyncio.all_tasks()
     with structlog.testing.capture_logs():
         yield
@@ -57,7 +57,7 @@ async def _nothing_is_left_running() -> AsyncIterator[None]:
 
 
 def request(*queries: str, **fields: object) -> ConsumedRecord:
-    """Gives a request with an id; without queries of its own it asks `q`."""
+    """Return a request with an id; without queries of its own it asks `q`."""
     return consumed(json.dumps({"request_id": "r-1", "queries": queries or ("q",)} | fields).encode())
 
 
@@ -69,7 +69,7 @@ def answerer(
     tenant_field: str | None = None,
     now: datetime = NOW,
 ) -> Answerer:
-    """Gives an answerer over a port, or over replies by query text, with the product's default rules."""
+    """Return an answerer over a port, or over replies by query text, with the product's default rules."""
     port = FakeSearch(search) if isinstance(search, Mapping) else search
     return Answerer(
         LookupPipeline(port, embedder),
@@ -83,13 +83,13 @@ def answerer(
 
 
 async def answered(asked: ConsumedRecord, by: Answerer) -> Answer:
-    """Answers a record, and fails a test in which it never is."""
+    """Answer a record, and fail a test in which it never is."""
     async with asyncio.timeout(10):
         return await by.answer(asked)
 
 
 def result(answer: Answer) -> dict[str, Any]:
-    """Gives the result as an agent reads it, and checks that the answer says the same of itself."""
+    """Return the result as an agent reads it, and check that the answer says the same of itself."""
     assert answer.result is not None
     assert answer.result.value is not None
     check_result(answer.result.value, answer.result.headers)
@@ -102,7 +102,7 @@ def result(answer: Answer) -> dict[str, Any]:
 
 
 def error_headers(answer: Answer) -> dict[str, str]:
-    """Gives what the dead letter's headers say of the error, by the end of their names."""
+    """Return what the dead letter's headers say of the error, by the end of their names."""
     assert answer.dead_letter is not None
     assert answer.dead_letter.topic == "the.dead"
     return {
@@ -457,7 +457,7 @@ async def test_hints_of_integers_are_echoed_up_to_64_bits() -> None:
 
 
 async def answers_to(asked: Sequence[ConsumedRecord], by: Answerer) -> set[bytes | None]:
-    """Gives the different values of the results."""
+    """Return the different values of the results."""
     answers = [await answered(one, by) for one in asked]
     return {None if answer.result is None else answer.result.value for answer in answers}
 

@@ -29,7 +29,7 @@ TOP_LEVEL = {
 
 
 def modules(*packages: str) -> dict[str, Path]:
-    """Gives every module of the packages: `pipeline/adapters/in_memory.py` and where it is."""
+    """Return every module of the packages: `pipeline/testing/in_memory.py` and where it is."""
     found = {
         file.relative_to(ROOT).as_posix(): file
         for package in packages
@@ -40,7 +40,7 @@ def modules(*packages: str) -> dict[str, Path]:
 
 
 def imported(source: str, *, package: str = "") -> Iterator[str]:
-    """Gives the full names of what a module imports, wherever in it and in whatever form."""
+    """Yield the full names of what a module imports, wherever in it and in whatever form."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -51,13 +51,13 @@ def imported(source: str, *, package: str = "") -> Iterator[str]:
 
 
 def imports_of(name: str) -> set[str]:
-    """Gives what the module at a path such as `pipeline/lookup.py` imports."""
+    """Return what the module at a path such as `pipeline/lookup.py` imports."""
     file = ROOT / name
     return set(imported(file.read_text(encoding="utf-8"), package=".".join(Path(name).parent.parts)))
 
 
 def importers(names: set[str], *packages: str) -> set[str]:
-    """Gives the modules that import one of the top-level packages."""
+    """Return the modules that import one of the top-level packages."""
     return {
         module
         for module in modules(*packages)

@@ -24,7 +24,7 @@ def test_the_schema_of_the_settings_is_that_of_the_code() -> None:
 
 
 def config_schema() -> dict[str, Any]:
-    """Makes the schema of `config` out of the settings' own declarations, without secrets."""
+    """Make the schema of `config` out of the settings' own declarations, without secrets."""
     model = Settings.model_json_schema()
     schema = _kebab(model, model["$defs"])
     secrets = (key for key, field in setting_keys(Settings).items() if "SecretStr" in str(field.annotation))
@@ -38,7 +38,7 @@ def config_schema() -> dict[str, Any]:
 
 
 def _kebab(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Gives an object's schema with the keys' own spelling, and what it refers to in its place."""
+    """Return an object's schema with the keys' own spelling, and what it refers to in its place."""
     if "$ref" in schema:
         return _kebab(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "properties" in schema:

@@ -24,7 +24,7 @@ MARKDOWN = st.lists(
 
 
 def cut(text: str) -> list[tuple[str | None, str]]:
-    """Gives breadcrumb and content of each chunk."""
+    """Return breadcrumb and content of each chunk."""
     return [
         (chunk.breadcrumb, chunk.content) for chunk in markdown_chunks(text, doc_id="d", source="dir/d.md")
     ]

@@ -13,7 +13,7 @@ SOON_S = 0.001
 
 
 def breaker(*, failure_threshold: int = 3, probe_interval_s: float = NEVER_S) -> CircuitBreaker:
-    """Makes a circuit breaker."""
+    """Make a circuit breaker."""
     return CircuitBreaker(failure_threshold=failure_threshold, probe_interval_s=probe_interval_s)
 
 

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 
 from streams.client import ClientClosed, LookupClient
 from streams.settings.model import TopicSettings
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 
 TOPICS = TopicSettings(requests="the.requests", results="the.results")
 FOREVER_S = 30.0
@@ -46,7 +46,7 @@ class Producer:
     error: Exception | None = None
 
     async def send_and_wait(self, topic: str, **record: Any) -> None:
-        """Keeps the request."""
+        """Keep the request."""
         if self.error is not None:
             raise self.error
         self.sent.put_nowait(Sent(topic=topic, **record))
@@ -74,7 +74,7 @@ class Consumer:
         self.numbers = {0}
 
     async def getmany(self, *, timeout_ms: int) -> dict[TopicPartition, list[Message]]:
-        """Gives the next message once there is one."""
+        """Return the next message once there is one."""
         assert timeout_ms > 0
         message = await self._messages.get()
         if isinstance(message, Exception):
@@ -82,33 +82,35 @@ class Consumer:
         return {TopicPartition("the.results", 0): [message]}
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Gives the partitions that are read."""
+        """Return the partitions that are read."""
         return frozenset(self.places)
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """Gives the partitions that the topic has."""
+        """Return the partitions that the topic has."""
         assert topic == "the.results"
         return self.numbers
 
     async def position(self, partition: TopicPartition) -> int:
-        """Gives the next offset of a partition."""
+        """Return the next offset of a partition."""
         return self.places[partition]
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """Reads other partitions, each from nobody knows where."""
+        """Read other partitions, each from nobody knows where."""
         self.places = dict.fromkeys(partitions, -1)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Goes on from an offset."""
+        """Go on from an offset."""
         self.places[partition] = offset
 
     def answer(self, request_id: str, value: bytes | None = None) -> None:
-        """Writes a result."""
-        result = encode(LookupResult(request_id=request_id, status="empty")) if value is None else value
+        """Write a result."""
+        result = (
+            encode_result(LookupResult(request_id=request_id, status="empty")) if value is None else value
+        )
         self.write(Message(value=result, headers=(("x", b""), ("lookup-request-id", request_id.encode()))))
 
     def write(self, message: Message | Exception) -> None:
-        """Writes anything."""
+        """Write anything."""
         self._messages.put_nowait(message)
 
 
@@ -124,7 +126,7 @@ class Connection:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[Connection]:
-    """Gives a client that receives."""
+    """Yield a client that receives."""
     producer, consumer = Producer(), Consumer()
     client = LookupClient(producer, consumer, TOPICS)
     receiving = asyncio.create_task(client.receive())

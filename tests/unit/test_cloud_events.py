@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streams.kafka.records import ConsumedRecord, Headers
 from streams.replay.redrive import parse
 from streams.wire.cloud_events import attribute
-from streams.wire.decoding import DecodedRequest, RequestUnreadable, decode
+from streams.wire.decoding import DecodedRequest, RequestUnreadable, decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import LookupRequest, RequestInvalid
 from tests.builders import budget, consumed, limits
@@ -29,17 +29,17 @@ RULES = RequestRules(limits=limits(), max_width=200, budget=budget(), tenant_fie
 
 
 def value(**fields: object) -> bytes:
-    """Gives the bytes of a request without an id of its own."""
+    """Return the bytes of a request without an id of its own."""
     return json.dumps({"query": "q"} | fields).encode()
 
 
 def requested(request_value: bytes | None, headers: Headers) -> LookupRequest:
-    """Reads and checks a request."""
-    return check(decode(request_value, headers), RULES)[0]
+    """Read and check a request."""
+    return check(decode_request(request_value, headers), RULES)[0]
 
 
 def rejected(request_value: bytes | None, headers: Headers) -> tuple[str, dict[str, str]]:
-    """Gives whom a rejection is for, and what it says of each field."""
+    """Return whom a rejection is for, and what it says of each field."""
     with pytest.raises(RequestInvalid) as refused:
         requested(request_value, headers)
     found = {problem.field: problem.problem for problem in refused.value.problems}
@@ -73,7 +73,7 @@ def test_other_attributes_and_headers_are_ignored() -> None:
 
 def test_decoded_request_says_what_came_from_headers() -> None:
     """The body is whole, and what was not its own is named with the header."""
-    assert decode(value(), (*EVENT, EXPIRY)) == DecodedRequest(
+    assert decode_request(value(), (*EVENT, EXPIRY)) == DecodedRequest(
         request_id="e-1",
         body={"query": "q", "request_id": "e-1", "expires_at": "2026-01-31T12:00:00Z"},
         flaw=None,
@@ -147,7 +147,7 @@ def test_header_against_its_rule_is_named_with_what_is_allowed(
 def test_id_that_is_no_text_is_nobodys(header: bytes | None, request_value: bytes | None) -> None:
     """Where neither body nor header gives an id there is nobody to answer."""
     with pytest.raises(RequestUnreadable):
-        decode(request_value, (("ce_id", header),))
+        decode_request(request_value, (("ce_id", header),))
 
 
 def test_dead_letters_of_events_have_their_id() -> None:
@@ -175,7 +175,7 @@ def test_request_with_an_id_anywhere_is_answered(request_value: bytes | None, he
     given_ids = [text for name, text in headers if name == "ce_id"]
     waiting = own if own == "r-1" else _decoded(given_ids[-1]) if given_ids else None
     try:
-        answered: str | None = decode(request_value, headers).request_id
+        answered: str | None = decode_request(request_value, headers).request_id
     except RequestInvalid as error:
         answered = error.request_id
     except RequestUnreadable:

@@ -22,12 +22,12 @@ SHORT_S = 0.05
 
 
 def asking(text: str, *conditions: Condition, limit: int = 5) -> SearchQuery:
-    """Gives a query."""
+    """Return a query."""
     return SearchQuery(text=text, vector=None, limit=limit, conditions=conditions)
 
 
 def found(text: str) -> list[SearchHit]:
-    """Gives the hits of a text."""
+    """Return the hits of a text."""
     return [hit(content=text)]
 
 
@@ -52,19 +52,19 @@ class BatchSearch:
         self.arrived = asyncio.Condition()
 
     async def start(self) -> None:
-        """Has nothing to connect to."""
+        """Do nothing: there is nothing to connect to."""
 
     async def close(self) -> None:
-        """Has nothing to release."""
+        """Do nothing: nothing is held."""
 
     async def search(self, query: SearchQuery, *, timeout_s: float) -> Sequence[SearchHit]:
-        """Is not how it is asked."""
+        """Be not how it is asked."""
         raise NotImplementedError
 
     async def search_many(
         self, queries: Sequence[SearchQuery], *, timeout_s: float
     ) -> Sequence[Sequence[SearchHit]]:
-        """Answers with the texts."""
+        """Answer with the texts."""
         texts = [query.text for query in queries]
         self.calls.append(texts)
         self.timeouts_s.append(timeout_s)
@@ -81,30 +81,30 @@ class BatchSearch:
         return [found(text) for text in texts]
 
     async def has_calls(self, count: int) -> None:
-        """Waits until so many calls have come."""
+        """Wait until so many calls have come."""
         async with self.arrived:
             await self.arrived.wait_for(lambda: len(self.calls) >= count)
 
 
 @pytest.fixture
 def engine() -> BatchSearch:
-    """The engine."""
+    """Return the engine."""
     return BatchSearch()
 
 
 @pytest.fixture
 def search(engine: BatchSearch) -> CoalescingSearch:
-    """The search over it."""
+    """Return the search over it."""
     return CoalescingSearch(engine, max_batch_size=8, max_calls=4)
 
 
 def asked(search: CoalescingSearch, *texts: str) -> list[asyncio.Task[Sequence[SearchHit]]]:
-    """Asks for texts, each in a task of its own."""
+    """Ask for texts, each in a task of its own."""
     return [asyncio.create_task(search.search(asking(text), timeout_s=LONG_S)) for text in texts]
 
 
 async def taken(engine: BatchSearch, search: CoalescingSearch) -> list[asyncio.Task[Sequence[SearchHit]]]:
-    """Takes both calls that a group may have, and lets neither end."""
+    """Accept both calls that a group may have, and let neither end."""
     engine.open.clear()
     first = asked(search, "first")
     await engine.has_calls(1)
@@ -339,7 +339,7 @@ async def test_who_leaves_while_waiting_is_not_asked_for(
 
 
 def resilient(engine: BatchSearch, *, failures: int) -> tuple[ResilientSearch, CircuitBreaker]:
-    """Gives the search as the stage has it, and its circuit."""
+    """Return the search as the stage has it, and its circuit."""
     circuit = CircuitBreaker(failure_threshold=failures, probe_interval_s=LONG_S)
     policy = RetryPolicy(attempts=2, attempt_timeout_s=LONG_S, first_wait_s=0.001, longest_wait_s=0.002)
     shared = CoalescingSearch(engine, max_batch_size=8, max_calls=4)

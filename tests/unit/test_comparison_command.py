@@ -17,7 +17,7 @@ HITS = [hit(f"doc{place}", 0, score=0.9 - place / 10) for place in range(4)]
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goes to a folder with two files of two requests each, of which one lost one of four pieces."""
+    """Go to a folder with two files of two requests each, of which one lost one of four pieces."""
     monkeypatch.chdir(tmp_path)
     kept = recording(answer(*HITS), request_id="kept")
     written(Path("base.jsonl"), [kept, recording(answer(*HITS), request_id="lost")])
@@ -25,7 +25,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: str) -> int:
-    """Runs the command on the two files and gives its exit code."""
+    """Run the command on the two files and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         cli.main(["compare", "base.jsonl", "candidate.jsonl.zst", *arguments])
     assert isinstance(ended.value.code, int)

@@ -24,12 +24,12 @@ FOUR = [hit(f"doc{place}", 0, score=0.9 - place / 10, content=f"Part {place}.") 
 
 
 def looked_up(*hits: SearchHit, widths: Limits | None = None) -> Recording:
-    """Records a lookup of one query."""
+    """Record a lookup of one query."""
     return recording(answer(*hits), widths=widths)
 
 
 def losses(difference: Difference) -> dict[str, LossReason]:
-    """Gives why each key was lost."""
+    """Return why each key was lost."""
     return {lost.item.key: lost.reason for lost in difference.lost}
 
 
@@ -234,7 +234,7 @@ def test_a_text_under_an_unstable_key_that_was_cut_says_so() -> None:
 
 
 def recordings() -> st.SearchStrategy[Recording]:
-    """Gives recordings of anything that a knowledge base may hold."""
+    """Return recordings of anything that a knowledge base may hold."""
     return st.builds(
         lambda found, widths, room: recording(
             *(PathAnswer(query=one.query, hits=one) for one in found), widths=widths, room=room

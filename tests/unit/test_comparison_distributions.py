@@ -12,7 +12,7 @@ from streams.comparison.distributions import BINS, NOISE, Drift, Drifts, Shares
 
 
 def collected(*differences: float) -> Drift:
-    """Gives the drift of differences."""
+    """Return the drift of differences."""
     drifts = Drifts()
     for difference in differences:
         drifts.add(difference)

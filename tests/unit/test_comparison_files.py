@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import ConfigurationError
-from streams.comparison.comparing import Comparison, Listener, Options, compare_files
+from streams.comparison.comparing import Comparison, ComparisonOptions, Listener, compare_files
 from streams.comparison.differences import Difference
 from streams.comparison.findings import findings
 from streams.comparison.relevance import Judgements, read_qrels
@@ -23,7 +23,7 @@ HITS = [hit(f"doc{place}", 0, score=0.9 - place / 10) for place in range(4)]
 
 
 def looked_up(request_id: str, *, without: int = 0) -> Recording:
-    """Records a lookup whose last few hits are not retrieved."""
+    """Record a lookup whose last few hits are not retrieved."""
     return recording(answer(*HITS[: len(HITS) - without]), request_id=request_id)
 
 
@@ -81,7 +81,7 @@ def test_each_request_is_told_of_as_it_is_compared(tmp_path: Path) -> None:
     steps: list[str] = []
     base = written(tmp_path / "base.jsonl", [looked_up("b"), looked_up("a")])
     listener = Listener(difference=heard.append, progress=lambda what, _done, _total: steps.append(what))
-    compare_files(base, base, Options(), listener)
+    compare_files(base, base, ComparisonOptions(), listener)
     assert [one.base.request_id for one in heard] == ["b", "a"]
     assert list(dict.fromkeys(steps)) == ["reading the base", "reading the candidate", "comparing"]
 
@@ -108,7 +108,7 @@ def _peak_bytes(folder: Path, count: int) -> int:
     )
     tracemalloc.start()
     try:
-        assert compare_files(base, candidate, Options(worst=5)).totals.changes["changed"] == count
+        assert compare_files(base, candidate, ComparisonOptions(worst=5)).totals.changes["changed"] == count
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -123,9 +123,9 @@ def test_a_file_that_is_cut_short_names_the_line(tmp_path: Path) -> None:
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(base.read_bytes()[:-9])
     with pytest.raises(RecordingUnreadable, match=r"cut\.jsonl: line 2: is cut short"):
-        compare_files(base, cut, Options())
+        compare_files(base, cut, ComparisonOptions())
     heard: list[RecordingUnreadable] = []
-    comparison = compare_files(base, cut, Options(), Listener(unreadable=heard.append))
+    comparison = compare_files(base, cut, ComparisonOptions(), Listener(unreadable=heard.append))
     assert (comparison.totals.requests, len(heard)) == (1, 1)
 
 
@@ -136,7 +136,7 @@ def test_a_line_without_a_result_of_a_lookup_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         RecordingUnreadable, match=r"broken\.jsonl: line 2: is not a recording: result\.evidence"
     ):
-        compare_files(file, file, Options())
+        compare_files(file, file, ComparisonOptions())
 
 
 # Totals
@@ -147,11 +147,11 @@ def test_the_worst_requests_come_first_and_no_more_than_asked_for(tmp_path: Path
     base = [looked_up(f"r-{lost}") for lost in range(4)] + [looked_up("r-failed")]
     candidate = [looked_up(f"r-{lost}", without=lost) for lost in range(4)]
     candidate.append(recording(failure(), request_id="r-failed"))
-    comparison = all_compared(tmp_path, base, candidate, Options(worst=3))
+    comparison = all_compared(tmp_path, base, candidate, ComparisonOptions(worst=3))
     assert [one.base.request_id for one in comparison.worst] == ["r-failed", "r-3", "r-2"]
     everything = all_compared(tmp_path, base, candidate)
     assert [one.base.request_id for one in everything.worst] == ["r-failed", "r-3", "r-2", "r-1"]
-    assert all_compared(tmp_path, base, candidate, Options(worst=0)).worst == ()
+    assert all_compared(tmp_path, base, candidate, ComparisonOptions(worst=0)).worst == ()
 
 
 def test_changes_of_status_are_counted_and_not_compared(tmp_path: Path) -> None:
@@ -178,10 +178,10 @@ def test_a_document_is_not_gone_where_it_is_found_for_another_request(tmp_path: 
 
 
 def compared_with_one_loss(tmp_path: Path, judgements: Judgements | None = None) -> Comparison:
-    """Compares four requests, of which one lost one of four pieces."""
+    """Compare four requests, of which one lost one of four pieces."""
     base = [looked_up(f"r-{number}") for number in range(4)]
     candidate = [looked_up("r-0", without=1), *base[1:]]
-    return all_compared(tmp_path, base, candidate, Options(judgements=judgements))
+    return all_compared(tmp_path, base, candidate, ComparisonOptions(judgements=judgements))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_threshold_on_relevance_needs_judgements() -> None:
 
 
 def qrels(tmp_path: Path, text: str) -> Judgements:
-    """Reads judgements."""
+    """Read judgements."""
     file = tmp_path / "qrels.txt"
     file.write_text(text, encoding="utf-8")
     return read_qrels(file)

@@ -13,7 +13,7 @@ PERSISTENCES = st.sampled_from([0.1, 0.5, PERSISTENCE, 0.98])
 
 
 def extrapolated(left: list[str], right: list[str], p: float) -> float:
-    """Sums the definition term by term, far beyond where p leaves any weight.
+    """Sum the definition term by term, far beyond where p leaves any weight.
 
     Within the shorter list agreement is what is seen; where only the longer one goes on, the shorter is
     assumed to go on agreeing as it did; after both, agreement stays what it was.

@@ -12,7 +12,7 @@ import orjson
 from junitparser import JUnitXml
 from rich.console import Console
 
-from streams.comparison.comparing import Comparison, Listener, Options, compare_files
+from streams.comparison.comparing import Comparison, ComparisonOptions, Listener, compare_files
 from streams.comparison.reports.as_json import JsonReport
 from streams.comparison.reports.cards import Card, cards
 from streams.comparison.reports.charts import HEIGHT, bars
@@ -32,12 +32,12 @@ HOSTILE = (
 
 
 def looked_up(request_id: str, *, without: int = 0) -> Recording:
-    """Records a lookup whose last few hits are not retrieved."""
+    """Record a lookup whose last few hits are not retrieved."""
     return recording(answer(*HITS[: len(HITS) - without]), request_id=request_id)
 
 
 def one_of_two_changed(folder: Path) -> Comparison:
-    """Compares two requests, of which one lost its last piece."""
+    """Compare two requests, of which one lost its last piece."""
     return all_compared(
         folder, [looked_up("r-1"), looked_up("r-2")], [looked_up("r-1", without=1), looked_up("r-2")]
     )
@@ -47,11 +47,11 @@ def one_of_two_changed(folder: Path) -> Comparison:
 
 
 def json_of(folder: Path, base: list[Recording], candidate: list[Recording]) -> Mapping[str, Any]:
-    """Compares and gives the JSON."""
+    """Compare and return the JSON."""
     output = io.BytesIO()
     report = JsonReport(output)
     files = written(folder / "base.jsonl", base), written(folder / "candidate.jsonl", candidate)
-    comparison = compare_files(*files, Options(), Listener(difference=report.add))
+    comparison = compare_files(*files, ComparisonOptions(), Listener(difference=report.add))
     report.close(comparison, check(comparison, {"jaccard": 0.9}))
     parsed: Mapping[str, Any] = orjson.loads(output.getvalue())
     return parsed
@@ -120,7 +120,7 @@ def test_junit_holds_what_xml_cannot(tmp_path: Path) -> None:
 
 
 def printed(comparison: Comparison, thresholds: Mapping[str, float]) -> str:
-    """Gives what the terminal shows."""
+    """Return what the terminal shows."""
     output = io.StringIO()
     print_comparison(comparison, check(comparison, thresholds), Console(file=output, width=120))
     return output.getvalue()
@@ -166,7 +166,7 @@ def test_a_share_that_is_not_whole_does_not_look_whole() -> None:
 
 
 def notes(column: tuple[Card, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Gives key, kind and notes of each card."""
+    """Return key, kind and notes of each card."""
     return [(card.item.key, card.kind, card.notes) for card in column]
 
 
@@ -250,7 +250,7 @@ def test_the_page_shows_no_more_requests_than_were_kept(tmp_path: Path) -> None:
     """Its size depends on how many were asked for, not on the files."""
     base = [looked_up(f"r-{number}") for number in range(30)]
     candidate = [looked_up(f"r-{number}", without=1) for number in range(30)]
-    page = html_page(all_compared(tmp_path, base, candidate, Options(worst=7)), ())
+    page = html_page(all_compared(tmp_path, base, candidate, ComparisonOptions(worst=7)), ())
     assert page.count('<tr class="detail"') == 7
-    none = html_page(all_compared(tmp_path, base, candidate, Options(worst=0)), ())
+    none = html_page(all_compared(tmp_path, base, candidate, ComparisonOptions(worst=0)), ())
     assert "changed most" not in none

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.adapters.in_memory import Row
 from pipeline.model import Vector
+from pipeline.testing.in_memory import Row
 from streams.comparison.findings import findings
 from tests.builders import limits
 from tests.comparisons import all_compared, answered, row
@@ -23,7 +23,7 @@ WIDTHS = limits(retrieve_k=6, return_n=4, max_chunks_per_document=2)
 
 
 def direction(degrees: float) -> Vector:
-    """Gives a vector that points there."""
+    """Return a vector that points there."""
     return (math.cos(math.radians(degrees)), math.sin(math.radians(degrees)))
 
 

@@ -28,14 +28,13 @@ from streams.contract.schemas import (
     result_schema,
 )
 from streams.contract.wire_types import descriptions
-from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording
-from streams.recordings.recording import encode as encode_recording
+from streams.recordings.recording import Captured, RecordedIndex, RecordedPath, Recording, encode_recording
 from streams.settings.model import KafkaSettings, RagSettings
 from streams.wire.dead_letters import Failure, dead_letter_record
-from streams.wire.decoding import decode
+from streams.wire.decoding import decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import NOT_BLANK_PATTERN, FieldProblem, LookupRequest, RequestInvalid
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 from tests import strategies
 from tests.builders import answer, budget, consumed, failure, hit, limits
 from tests.support.contract import check_result, closed
@@ -55,19 +54,19 @@ SCHEMAS = {
 
 @cache
 def validator(name: str) -> jsonschema_rs.Validator:
-    """Gives a validator of one of the schemas."""
+    """Return a validator of one of the schemas."""
     return jsonschema_rs.validator_for(SCHEMAS[name])
 
 
 @cache
 def strict(name: str) -> jsonschema_rs.Validator:
-    """Gives one that takes no field but those that the schema names."""
+    """Return one that takes no field but those that the schema names."""
     return jsonschema_rs.validator_for(closed(SCHEMAS[name]))
 
 
 @cache
 def requests_to(rag: RagSettings) -> jsonschema_rs.Validator:
-    """Gives a validator of requests to a stage with these settings."""
+    """Return a validator of requests to a stage with these settings."""
     return jsonschema_rs.validator_for(request_schema(rag))
 
 
@@ -184,7 +183,7 @@ ANYTHING = st.recursive(
 
 
 def values(name: str) -> st.SearchStrategy[Any]:
-    """Gives values of a field: mostly good ones, also those at its edges, and anything at all."""
+    """Return values of a field: mostly good ones, also those at its edges, and anything at all."""
     good, bad = st.sampled_from(GOOD[name]), st.sampled_from(BAD.get(name, [None]))
     return st.one_of(good, good, good, st.none(), bad, ANYTHING)
 
@@ -289,7 +288,7 @@ def test_results_are_valid(
     if fails and answers:
         answers[0] = failure(answers[0].query)
     outcome = conclude(answers, limits=widths, budget=budget())
-    value = encode(
+    value = encode_result(
         LookupResult(
             request_id="r-1",
             status=outcome.status,
@@ -321,7 +320,7 @@ def test_result_that_the_stage_never_writes_is_not_valid(changes: dict[str, Any]
     whole = LookupResult(
         request_id="r-1", status="ok", evidence=outcome.evidence, paths=outcome.paths, limits=limits()
     )
-    body = json.loads(encode(whole))
+    body = json.loads(encode_result(whole))
     assert validator("result").is_valid(body)
     assert not validator("result").is_valid(body | changes)
 
@@ -379,7 +378,7 @@ def test_recorded_hits_are_valid(error: Problem | None) -> None:
 
 def test_check_of_results_sees_what_is_not_in_the_contract() -> None:
     """The check that the other tests use is no formality."""
-    good = encode(LookupResult(request_id="r-1", status="expired"))
+    good = encode_result(LookupResult(request_id="r-1", status="expired"))
     headers = (
         ("content-type", b"application/json"),
         ("lookup-request-id", b"r-1"),
@@ -461,7 +460,7 @@ def test_document_takes_requests_whose_id_is_in_the_headers() -> None:
 def complaints(
     body: dict[str, Any], rag: RagSettings, *, tenant: str | None = None
 ) -> Iterator[FieldProblem]:
-    """Gives what the stage says against a request."""
+    """Yield what the stage says against a request."""
     rules = RequestRules(
         limits=rag.limits,
         max_width=rag.max_retrieve_k,
@@ -471,13 +470,13 @@ def complaints(
     )
     whole = body if tenant is None else {"tenant": tenant} | body
     try:
-        check(decode(json.dumps(whole).encode()), rules)
+        check(decode_request(json.dumps(whole).encode()), rules)
     except RequestInvalid as error:
         yield from error.problems
 
 
 def is_left_to_the_stage(problem: FieldProblem) -> bool:
-    """Says whether a schema cannot say what is wrong."""
+    """Return whether a schema cannot say what is wrong."""
     field = problem.field.partition(".")[0]
     by_field = LEEWAY.get(field)
     if by_field is not None and by_field(problem):
@@ -486,7 +485,7 @@ def is_left_to_the_stage(problem: FieldProblem) -> bool:
 
 
 def references(node: object) -> Iterator[str]:
-    """Gives every reference in a document."""
+    """Yield every reference in a document."""
     if isinstance(node, dict):
         yield from (value for name, value in node.items() if name == "$ref")
         for value in node.values():
@@ -497,7 +496,7 @@ def references(node: object) -> Iterator[str]:
 
 
 def described_fields(schema: dict[str, Any], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Gives every field of a schema and of the types in it."""
+    """Yield every field of a schema and of the types in it."""
     for title, part in ((where, schema), *schema.get("$defs", {}).items()):
         for name, field in part.get("properties", {}).items():
             yield f"{title}.{name}", field

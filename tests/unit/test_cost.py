@@ -13,12 +13,12 @@ import orjson
 import pytest
 
 from pipeline.adapters.coalescing import CoalescingSearch
-from pipeline.adapters.in_memory import InMemorySearch, Row
 from pipeline.adapters.resilient import Resilience, ResilientSearch, RetryPolicy
 from pipeline.circuit import CircuitBreaker
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Limits, SearchHit, SearchQuery
 from pipeline.ports import KnowledgeSearchPort
+from pipeline.testing.in_memory import InMemorySearch, Row
 from streams.settings.model import TopicSettings
 from streams.stage.answering import Answerer
 from streams.wire.request_rules import RequestRules
@@ -37,7 +37,7 @@ class Calls:
 
 @contextmanager
 def counted() -> Iterator[Calls]:
-    """Counts the calls of this thread."""
+    """Count the calls of this thread."""
     calls, before = Calls(), sys.getprofile()
 
     def note(_frame: FrameType, event: str, _argument: object) -> None:
@@ -51,7 +51,7 @@ def counted() -> Iterator[Calls]:
 
 
 def calls_of(job: Callable[[], object]) -> int:
-    """Counts the calls of a job that has been done before."""
+    """Count the calls of a job that has been done before."""
     job()
     with counted() as calls:
         job()
@@ -59,7 +59,7 @@ def calls_of(job: Callable[[], object]) -> int:
 
 
 def core_calls(paths: int, width: int) -> int:
-    """Counts the calls from hits to the bytes of a result."""
+    """Count the calls from hits to the bytes of a result."""
     hits, widths = made_hits(paths, width), Limits(retrieve_k=width, return_n=5, max_chunks_per_document=2)
     return calls_of(lambda: result_of(hits, widths))
 
@@ -76,7 +76,7 @@ def test_core_costs_little_beside_its_hits() -> None:
 
 
 def resilient(search: KnowledgeSearchPort) -> ResilientSearch:
-    """Puts retries around a search, as the stage does."""
+    """Put retries around a search, as the stage does."""
     policy = RetryPolicy(attempts=3, attempt_timeout_s=60)
     return ResilientSearch(
         search, Resilience(policy, CircuitBreaker(failure_threshold=5, probe_interval_s=60))
@@ -111,7 +111,7 @@ class CountingSearch(InMemorySearch):
     async def search_many(
         self, queries: Sequence[SearchQuery], *, timeout_s: float
     ) -> Sequence[Sequence[SearchHit]]:
-        """Answers after a turn of the event loop, as an engine does after some."""
+        """Answer after a turn of the event loop, as an engine does after some."""
         self.calls.append(len(queries))
         await asyncio.sleep(0)
         return await super().search_many(queries, timeout_s=timeout_s)

@@ -30,18 +30,18 @@ HEADERS = st.lists(
 
 
 def dead_letter(request: ConsumedRecord, failure: Failure = FAILURE) -> ProducedRecord:
-    """Gives the dead letter of a request."""
+    """Return the dead letter of a request."""
     return dead_letter_record(request, failure, topic="lookup.dead-letters")
 
 
 def errors(failure: Failure) -> dict[str, str]:
-    """Gives the error's headers as text."""
+    """Return the error's headers as text."""
     added = dead_letter(consumed(b"not json"), failure).headers
     return {name: (value or b"").decode("utf-8") for name, value in added}
 
 
 def caused(error: Exception, cause: BaseException) -> Exception:
-    """Gives an error with its cause."""
+    """Return an error with its cause."""
     error.__cause__ = cause
     return error
 

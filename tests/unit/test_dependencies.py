@@ -87,7 +87,7 @@ def test_no_licence_asks_for_more_than_the_products_own() -> None:
 
 
 def licences_file() -> str:
-    """Makes the file out of what is installed here."""
+    """Make the file out of what is installed here."""
     direct = sorted(_direct())
     product = [(name, used) for name, used in direct if used not in DEVELOPMENT]
     brought = sorted(set(_closure(name for name, _ in product)) - {name for name, _ in product})
@@ -103,7 +103,7 @@ def licences_file() -> str:
 
 
 def _direct() -> Iterator[tuple[str, str]]:
-    """Gives what is declared, each with what it is for."""
+    """Yield what is declared, each with what it is for."""
     groups: dict[str, list[str]] = {"always": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
     for used, requirements in groups.items():
         for requirement in requirements:
@@ -113,7 +113,7 @@ def _direct() -> Iterator[tuple[str, str]]:
 
 
 def _closure(names: Iterable[str]) -> set[str]:
-    """Gives packages with everything that they bring along here."""
+    """Return packages with everything that they bring along here."""
     found: set[str] = set()
     left = [(name, frozenset[str]()) for name in names]
     while left:
@@ -130,7 +130,7 @@ def _closure(names: Iterable[str]) -> set[str]:
 
 
 def _licence(name: str) -> str | None:
-    """Gives a licence as the package's metadata say it; `None` where the package is not for this machine."""
+    """Return a licence as the package's metadata say it; `None` where the package is not for this machine."""
     try:
         about: Any = metadata(name)
     except PackageNotFoundError:
@@ -142,7 +142,7 @@ def _licence(name: str) -> str | None:
 
 
 def _families(licence: str) -> frozenset[str]:
-    """Tells licences apart, and not the many ways in which packages name one."""
+    """Tell licences apart, and not the many ways in which packages name one."""
     return frozenset(re.findall(r"Apache|MIT|BSD|MPL|PSF|GPL|ISC|Mozilla|Python|unknown", licence))
 
 

@@ -16,7 +16,7 @@ from streams.indexing.documents import MAX_BYTES, read_documents
 
 
 def refusal(source: Path) -> str:
-    """Gives the line with which a source is refused, without the directory that is the test's own."""
+    """Return the line with which a source is refused, without the directory that is the test's own."""
     with pytest.raises(ConfigurationError) as caught:
         read_documents(source)
     line = str(caught.value)
@@ -111,7 +111,7 @@ class TestFileOfChunks:
         return tmp_path / "chunks.jsonl"
 
     def write(self, file: Path, *lines: object) -> None:
-        """Writes the file: strings as they are, anything else as JSON."""
+        """Write the file: strings as they are, anything else as JSON."""
         file.write_text(
             "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8"
         )

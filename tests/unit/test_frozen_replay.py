@@ -18,7 +18,13 @@ from pipeline.errors import ConfigurationError
 from pipeline.model import Budget, Limits, SearchHit
 from pipeline.outcome import PathAnswer
 from streams.recordings.files import NumberedRecording
-from streams.recordings.recording import RecordedIndex, Recording, RecordingUnreadable, decode, encode
+from streams.recordings.recording import (
+    RecordedIndex,
+    Recording,
+    RecordingUnreadable,
+    decode_recording,
+    encode_recording,
+)
 from streams.replay.changes import limit_change
 from streams.replay.frozen import FrozenReplay, replay_frozen
 from streams.settings.loading import load_limits
@@ -44,21 +50,21 @@ FOUND = answer(*(hit(f"doc{number % 3}", number, score=1 - number / 10) for numb
 
 
 def replayed(line: bytes, **sets: object) -> tuple[bytes, FrozenReplay]:
-    """Replays one line, with other values where some are given, and gives the line that comes out."""
+    """Replay one line, with other values where some are given, and return the line that comes out."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in sets.items()}
     change = limit_change(*load_limits(keys)) if keys else None
     lines: list[bytes] = []
-    replay = replay_frozen(FILE, [NumberedRecording(7, line, decode(line))], lines.append, change)
+    replay = replay_frozen(FILE, [NumberedRecording(7, line, decode_recording(line))], lines.append, change)
     return lines[0], replay
 
 
 def with_result(old: Recording, **fields: object) -> bytes:
-    """Gives a recording's line with another result than its hits come to."""
-    return encode(replace(old, result={**(old.result or {}), **fields}))
+    """Return a recording's line with another result than its hits come to."""
+    return encode_recording(replace(old, result={**(old.result or {}), **fields}))
 
 
 async def recorded_by_the_stage(value: bytes, found: Sequence[Any]) -> bytes:
-    """Gives what a worker records of a request whose search finds these hits."""
+    """Return what a worker records of a request whose search finds these hits."""
     request = consumed(value)
     answered = await lookup_answerer(FakeSearch({"q": answering(*found)})).answer(request)
     recorder = Recorder(topic="t", share=1.0, index=RecordedIndex(collection="c", fingerprint=None))
@@ -77,7 +83,7 @@ async def recorded_by_the_stage(value: bytes, found: Sequence[Any]) -> bytes:
 )
 def test_result_is_byte_identical(fields: dict[str, Any]) -> None:
     """The line comes out as it went in."""
-    line = encode(recording(FOUND, failure(1), **fields))
+    line = encode_recording(recording(FOUND, failure(1), **fields))
     out, replay = replayed(line)
     assert out == line
     assert (replay.replayed, replay.differing, replay.first) == (1, 0, None)
@@ -102,7 +108,7 @@ def test_result_of_any_hits_is_byte_identical(
         failure(path.query) if fails else PathAnswer(query=path.query, hits=path)
         for path, fails in zip(paths, failing, strict=False)
     ]
-    line = encode(recording(*answers, widths=widths, room=room, explain=explain))
+    line = encode_recording(recording(*answers, widths=widths, room=room, explain=explain))
     out, replay = replayed(line)
     assert (out, replay.first) == (line, None)
 
@@ -140,7 +146,7 @@ async def test_result_of_any_request_is_byte_identical(fields: bytes, large: int
 
 def test_file_that_another_tool_wrote_anew_is_still_identical() -> None:
     """Spaces and the order of a recording's fields are not part of a result."""
-    line = encode(recording(FOUND))
+    line = encode_recording(recording(FOUND))
     spaced = json.dumps(dict(reversed(json.loads(line).items())), indent=None, ensure_ascii=False).encode()
     assert spaced != line
     out, replay = replayed(spaced)
@@ -176,13 +182,13 @@ def test_first_difference_names_request_line_path_and_both_values(
     assert replay.first is not None
     assert replay.first.startswith("line 7: request r-1: ")
     assert difference in replay.first
-    assert out == encode(recording(FOUND)), "what comes out has the result as it is now"
+    assert out == encode_recording(recording(FOUND)), "what comes out has the result as it is now"
 
 
 def test_order_of_a_results_fields_is_part_of_its_bytes() -> None:
     """Agents are promised the same bytes."""
     old = recording(FOUND)
-    line = encode(replace(old, result=dict(reversed(list((old.result or {}).items())))))
+    line = encode_recording(replace(old, result=dict(reversed(list((old.result or {}).items())))))
     _, replay = replayed(line)
     assert replay.first is not None
     assert "order of the fields of the result" in replay.first
@@ -192,7 +198,7 @@ def test_difference_deep_in_a_long_text_is_shown_where_it_is() -> None:
     """Of a text the part is shown in which the two differ."""
     old = recording(answer(hit("docA", 0, content="a" * 500)))
     other = recording(answer(hit("docA", 0, content="a" * 300 + "b" + "a" * 199)))
-    _, replay = replayed(encode(replace(old, result=other.result)))
+    _, replay = replayed(encode_recording(replace(old, result=other.result)))
     assert replay.first is not None
     assert "evidence[0].content: recorded …aaaaaaaaaaaaaaab" in replay.first
     assert len(replay.first) < 250
@@ -201,7 +207,9 @@ def test_difference_deep_in_a_long_text_is_shown_where_it_is() -> None:
 def test_only_the_first_difference_is_kept_and_all_are_counted() -> None:
     """A million differences are one line."""
     lines = [with_result(recording(FOUND, request_id=f"r-{number}"), hints=1) for number in range(3)]
-    numbered = [NumberedRecording(number, line, decode(line)) for number, line in enumerate(lines, start=1)]
+    numbered = [
+        NumberedRecording(number, line, decode_recording(line)) for number, line in enumerate(lines, start=1)
+    ]
     replay = replay_frozen(FILE, numbered, lambda line: None, None)  # noqa: ARG005 - not looked at
     assert (replay.replayed, replay.differing) == (3, 3)
     assert replay.first is not None
@@ -212,11 +220,11 @@ def test_recording_without_hits_is_named() -> None:
     """A request that was recorded alone has nothing to replay."""
     alone = replace(recording(FOUND), paths=None, limits=None, budget=None, result=None)
     with pytest.raises(RecordingUnreadable, match=r"file\.jsonl: line 7: has no hits"):
-        replayed(encode(alone))
+        replayed(encode_recording(alone))
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Gives the path of everything inside a JSON value."""
+    """Yield the path of everything inside a JSON value."""
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield (*path, key)
         yield from places(value[key], (*path, key))
@@ -228,7 +236,7 @@ WRONG: list[Any] = [None, True, 0, -1, 1.5, "", "7", [], {}, [1], {"a": 1}, [["a
 @pytest.mark.parametrize("sets", [{}, {"rag__return_n": 2}], ids=["as recorded", "other limits"])
 def test_field_of_another_form_is_never_more_than_a_line(sets: dict[str, object]) -> None:
     """Whatever stands in the place of a field, the recording is replayed or refused."""
-    line = encode(
+    line = encode_recording(
         recording(answer(hit("docA", 0, row_id="x", source="s")), failure(1), explain=True, hints=1)
     )
     refused: list[str] = []
@@ -261,8 +269,8 @@ def test_field_of_another_form_is_never_more_than_a_line(sets: dict[str, object]
 def test_other_limits_give_what_a_stage_so_configured_would(sets: dict[str, str], widths: Limits) -> None:
     """Limits, hits and result of the new recording are those of a stage with these settings."""
     hits = answer(*FOUND.hits.hits[: widths.retrieve_k])
-    out, replay = replayed(encode(recording(FOUND)), **sets)
-    assert out == encode(recording(hits, widths=widths))
+    out, replay = replayed(encode_recording(recording(FOUND)), **sets)
+    assert out == encode_recording(recording(hits, widths=widths))
     assert replay.differing == 0, "with other limits other results are no difference"
 
 
@@ -270,8 +278,8 @@ def test_other_budget_gives_what_a_stage_so_configured_would() -> None:
     """Every key of `projection.*` is one of the budget."""
     room = budget(max_items=3, max_chars_per_item=10, max_total_chars=25, min_chars_per_item=4)
     sets = {f"projection__{name}": getattr(room, name) for name in room.__dataclass_fields__}
-    out, _ = replayed(encode(recording(FOUND)), **sets)
-    assert out == encode(recording(FOUND, room=room))
+    out, _ = replayed(encode_recording(recording(FOUND)), **sets)
+    assert out == encode_recording(recording(FOUND, room=room))
 
 
 def test_what_a_request_asks_for_goes_before_other_limits() -> None:
@@ -279,14 +287,16 @@ def test_what_a_request_asks_for_goes_before_other_limits() -> None:
     own = limits(return_n=3, max_chunks_per_document=1)
     asked = {"return_n": 3, "max_chunks_per_document": 1, "budget": {"max_items": 2}}
     old = recording(FOUND, widths=own, room=budget(max_items=2), **asked)
-    out, _ = replayed(encode(old), rag__return_n=5, rag__max_chunks_per_document=4, projection__max_items=10)
-    assert out == encode(old)
+    out, _ = replayed(
+        encode_recording(old), rag__return_n=5, rag__max_chunks_per_document=4, projection__max_items=10
+    )
+    assert out == encode_recording(old)
 
 
 def test_request_that_asks_for_more_than_other_limits_allow_is_rejected() -> None:
     """The stage would not have searched for it."""
     old = recording(FOUND, widths=limits(return_n=8), return_n=8)
-    new = decode(replayed(encode(old), rag__retrieve_k=6)[0])
+    new = decode_recording(replayed(encode_recording(old), rag__retrieve_k=6)[0])
     assert (new.paths, new.limits, new.budget) == ((), None, None)
     assert new.result is not None
     assert (new.result["status"], new.result["request_id"]) == ("rejected", "r-1")
@@ -296,10 +306,10 @@ def test_request_that_asks_for_more_than_other_limits_allow_is_rejected() -> Non
 def test_results_without_hits_keep_what_they_were_under_other_limits() -> None:
     """A request that had expired has only other limits in its result; one that was rejected nothing."""
     old = replace(recording(FOUND), paths=(), result={"status": "expired", "limits": asdict(limits())})
-    new = decode(replayed(encode(old), rag__return_n=2)[0])
+    new = decode_recording(replayed(encode_recording(old), rag__return_n=2)[0])
     assert new.result == {"status": "expired", "limits": asdict(limits(return_n=2))}
     rejected = replace(old, limits=None, budget=None, result={"status": "rejected", "limits": None})
-    assert decode(replayed(encode(rejected), rag__return_n=2)[0]) == rejected
+    assert decode_recording(replayed(encode_recording(rejected), rag__return_n=2)[0]) == rejected
 
 
 @given(
@@ -354,10 +364,10 @@ async def test_other_limits_give_what_the_stage_answers_under_them(
 def test_limits_that_recorded_hits_cannot_tell_are_refused(sets: dict[str, object], why: str) -> None:
     """The line says why."""
     with pytest.raises(ConfigurationError, match=why):
-        replayed(encode(recording(FOUND, widths=limits(retrieve_k=8))), **sets)
+        replayed(encode_recording(recording(FOUND, widths=limits(retrieve_k=8))), **sets)
 
 
 def test_wider_recall_is_no_guess_where_all_hits_were_recorded() -> None:
     """A search that gave fewer hits than it might have has no others."""
-    out, _ = replayed(encode(recording(FOUND)), rag__retrieve_k=50)
-    assert out == encode(recording(FOUND, widths=limits(retrieve_k=50)))
+    out, _ = replayed(encode_recording(recording(FOUND)), rag__retrieve_k=50)
+    assert out == encode_recording(recording(FOUND, widths=limits(retrieve_k=50)))

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pipeline.guard import CitationCheck, CitedDocument, check_citations
 from pipeline.model import Evidence, Limits, Outcome, PathHits, SearchHit
 from pipeline.outcome import conclude
-from streams.wire.results import LookupResult, decode, encode
+from streams.wire.results import LookupResult, decode_result, encode_result
 from tests import strategies
 from tests.builders import answer, budget, hit, limits
 
 
 def outcome(*hits: SearchHit, return_n: int = 5) -> Outcome:
-    """Concludes the hits of one path."""
+    """Conclude the hits of one path."""
     return conclude([answer(*hits)], limits=limits(return_n=return_n), budget=budget())
 
 
@@ -67,7 +67,7 @@ def test_id_that_only_looks_alike_is_not_projected(near: str) -> None:
 @pytest.mark.parametrize("status", ["empty", "failed", "expired", "rejected"])
 def test_nothing_is_projected_in_a_result_without_evidence(status: str) -> None:
     """Whatever is cited beside a result without evidence is not backed by it."""
-    result = decode(b'{"request_id": "r-1", "status": "%b"}' % status.encode())
+    result = decode_result(b'{"request_id": "r-1", "status": "%b"}' % status.encode())
     assert check_citations(result, ["docA#chunk-2", "docA"]).not_projected == ("docA#chunk-2", "docA")
 
 
@@ -87,7 +87,7 @@ def test_guard_takes_results_from_the_topic() -> None:
     """What was decoded from the topic is checked as what was never on it."""
     result = LookupResult(request_id="r-1", status="ok", evidence=FOUND.evidence)
     cited = ["docA", "docB#chunk-0", "docZ"]
-    assert check_citations(decode(encode(result)), cited) == check_citations(FOUND, cited)
+    assert check_citations(decode_result(encode_result(result)), cited) == check_citations(FOUND, cited)
 
 
 CITED = st.lists(st.one_of(st.sampled_from(["docA", "docA#chunk-0", "docA#chunk-1", "vector:1"]), st.text()))

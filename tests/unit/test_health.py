@@ -70,26 +70,26 @@ class Watched:
         self.monitor.watch(cast("LookupStage", self.stage), lambda: self.membership)
 
     def move(self, partition: tuple[str, int], position: Position) -> None:
-        """Lets the consumer be elsewhere."""
+        """Let the consumer be elsewhere."""
         self.membership = replace(
             self.membership, positions={**self.membership.positions, partition: position}
         )
 
     def after(self, seconds: int) -> WorkerState:
-        """Gives what is known when so many seconds have passed, with a look in each."""
+        """Return what is known when so many seconds have passed, with a look in each."""
         for _ in range(seconds):
             self._now += 1
             self.monitor.look()
         return self.monitor.state
 
     def age(self, partition: tuple[str, int] = P) -> float:
-        """Gives the age that is shown of a partition."""
+        """Return the age that is shown of a partition."""
         ages = {(each.topic, each.partition): each for each in self.monitor.state.partitions}
         return ages[partition].uncommitted_age_s
 
 
 def at(committed: int | None, read: int | None, end: int | None) -> Position:
-    """Gives a position."""
+    """Return a position."""
     return Position(committed=committed, read=read, end=end)
 
 
@@ -241,22 +241,22 @@ Obstacle = Callable[[Watched, bool], None]
 
 
 def waiting_for_the_search(watched: Watched, on: bool) -> None:  # noqa: FBT001 - a switch
-    """Turns it on or off."""
+    """Turn it on or off."""
     watched.stage.held_up = on
 
 
 def draining(watched: Watched, on: bool) -> None:  # noqa: FBT001 - a switch
-    """Turns it on or off."""
+    """Turn it on or off."""
     watched.stage.draining = on
 
 
 def without_brokers(watched: Watched, on: bool) -> None:  # noqa: FBT001 - a switch
-    """Turns it on or off."""
+    """Turn it on or off."""
     watched.membership = replace(watched.membership, connected=not on)
 
 
 def without_partitions(watched: Watched, on: bool) -> None:  # noqa: FBT001 - a switch
-    """Turns it on or off."""
+    """Turn it on or off."""
     watched.membership = replace(watched.membership, joined=not on)
 
 

@@ -33,7 +33,7 @@ class Job:
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def __call__(self) -> None:
-        """Works until `finish` or `fail`."""
+        """Work until `finish` or `fail`."""
         self.started.set()
         try:
             await self._end
@@ -42,11 +42,11 @@ class Job:
             raise
 
     def finish(self) -> None:
-        """Lets it return."""
+        """Let it return."""
         self._end.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """Lets it raise."""
+        """Let it raise."""
         self._end.set_exception(error)
 
 
@@ -65,7 +65,7 @@ class Worker:
         self.in_flight = InFlight(limit, self.failures.append)
 
     async def start(self, partition: Partition, offset: int, *, after: Hashable | None = None) -> Job:
-        """Starts work on a request, when there is a place for it."""
+        """Start work on a request, when there is a place for it."""
         job = Job()
         await self.in_flight.start(
             partition, job, lambda: self.acknowledged[partition].append(offset), after=after
@@ -73,13 +73,13 @@ class Worker:
         return job
 
     async def start_all(self, partition: Partition, count: int) -> list[Job]:
-        """Starts work on requests from offset 0."""
+        """Start work on requests from offset 0."""
         return [await self.start(partition, offset) for offset in range(count)]
 
 
 @pytest.fixture(autouse=True)
 async def _watched() -> AsyncIterator[None]:
-    """Fails a test where something went wrong unseen."""
+    """Fail a test where something went wrong unseen."""
     async with nothing_goes_wrong_unseen():
         yield
 
@@ -631,14 +631,14 @@ class Thing:
 async def start_and_watch(
     worker: Worker, partition: Partition, *, after: Hashable | None = None
 ) -> tuple[Job, list[weakref.ref[object]]]:
-    """Starts work, and gives it with references to all that it brought along."""
+    """Start work, and return it with references to all that it brought along."""
     job, brought = Job(), Thing()
     await worker.in_flight.start(partition, job, lambda: repr(brought), after=after)
     return job, [weakref.ref(job), weakref.ref(brought)]
 
 
 def alive(watched: list[weakref.ref[object]]) -> int:
-    """Counts what is still kept by anybody."""
+    """Count what is still kept by anybody."""
     gc.collect()
     return sum(reference() is not None for reference in watched)
 

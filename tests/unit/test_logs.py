@@ -50,7 +50,7 @@ asyncio.run(main())
 
 
 def logged(program: str, *, form: str = "json", level: str = "info") -> str:
-    """Gives what a program logs after configuring its logs, in a process of its own: they belong to one."""
+    """Return what a program logs after configuring its logs, in a process of its own: they belong to one."""
     printed = subprocess.run(
         [
             sys.executable,
@@ -72,7 +72,7 @@ def logged(program: str, *, form: str = "json", level: str = "info") -> str:
 
 
 def lines(program: str, **others: str) -> list[dict[str, Any]]:
-    """Gives the lines, each of which is one JSON object."""
+    """Return the lines, each of which is one JSON object."""
     return [json.loads(line) for line in logged(program, **others).splitlines()]
 
 

@@ -45,7 +45,7 @@ ERRORS = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 async def nothing_is_left_running() -> AsyncIterator[None]:
-    """Fails a test that leaves a task behind."""
+    """Fail a test that leaves a task behind."""
     before = asyncio.all_tasks()
     yield
     assert asyncio.all_tasks() - before - {asyncio.current_task()} == set()
@@ -54,28 +54,28 @@ async def nothing_is_left_running() -> AsyncIterator[None]:
 async def run(
     asked: Lookup, search: FakeSearch, embedder: FakeEmbedder | None = None, *, timeout_s: float = LONG_S
 ) -> Answered:
-    """Runs a lookup, and fails a test in which it never returns."""
+    """Run a lookup, and fail a test in which it never returns."""
     async with asyncio.timeout(10):
         return await LookupPipeline(search, embedder).run(asked, timeout_s=timeout_s)
 
 
 def errors(answered: Answered) -> list[tuple[str, str] | None]:
-    """Gives code and message of each path's error."""
+    """Return code and message of each path's error."""
     problems = [report.error for report in answered.outcome.paths]
     return [None if problem is None else (problem.code, problem.message) for problem in problems]
 
 
 def found(answered: Answered) -> list[str]:
-    """Gives the evidence's ids."""
+    """Return the evidence's ids."""
     return [item.document_id for item in answered.outcome.evidence]
 
 
 async def answering_none(_query: SearchQuery) -> None:
-    """Gives the reply of a port that forgot its return statement."""
+    """Return the reply of a port that forgot its return statement."""
 
 
 def both(embedding: EmbeddingReply) -> tuple[FakeSearch, FakeEmbedder]:
-    """Gives a search that finds something for "a" and for "b", and an embedder."""
+    """Return a search that finds something for "a" and for "b", and an embedder."""
     search = FakeSearch({"a": answering(hit("docA", 0)), "b": answering(hit("docB", 0))})
     return search, FakeEmbedder(embedding)
 

@@ -37,12 +37,12 @@ STATE = WorkerState(
 
 
 def new_metrics() -> WorkerMetrics:
-    """Gives metrics of a worker in the state above."""
+    """Return metrics of a worker in the state above."""
     return WorkerMetrics(lambda: STATE)
 
 
 def samples(metrics: WorkerMetrics) -> Mapping[tuple[str, tuple[str, ...]], float]:
-    """Gives what Prometheus reads: value by name and label values, by label."""
+    """Return what Prometheus reads: value by name and label values, by label."""
     text = generate_latest(registry_of(metrics)).decode()
     return {
         (sample.name, tuple(value for _label, value in sorted(sample.labels.items()))): sample.value
@@ -52,7 +52,7 @@ def samples(metrics: WorkerMetrics) -> Mapping[tuple[str, tuple[str, ...]], floa
 
 
 def answer(status: ResultStatus | None, *, failure: Failure | None = None, **others: Any) -> Answer:
-    """Gives an answer; with a failure it has a dead letter."""
+    """Return an answer; with a failure it has a dead letter."""
     known: dict[str, Any] = {
         "result": RECORD,
         "dead_letter": None if failure is None else RECORD,

@@ -24,17 +24,17 @@ ANY_BUDGET = strategies.budgets()
 
 
 def concluded(*answers: PathAnswer, widths: Limits | None = None, allowed: Budget | None = None) -> Outcome:
-    """Concludes under the product's default limits and budget."""
+    """Conclude under the product's default limits and budget."""
     return conclude(answers, limits=widths or limits(), budget=allowed or budget())
 
 
 def answers_of(found: Sequence[PathHits]) -> list[PathAnswer]:
-    """Gives the answers of paths that all succeeded."""
+    """Return the answers of paths that all succeeded."""
     return [PathAnswer(query=one.query, hits=one) for one in found]
 
 
 def any_answers(*, encodable: bool = False) -> st.SearchStrategy[list[PathAnswer]]:
-    """Gives the answers of paths of which some failed."""
+    """Return the answers of paths of which some failed."""
     problems = st.lists(st.sampled_from([None, None, None, UNAVAILABLE, TIMEOUT]), min_size=3, max_size=3)
     return st.builds(
         lambda found, errors: [
@@ -47,7 +47,7 @@ def any_answers(*, encodable: bool = False) -> st.SearchStrategy[list[PathAnswer
 
 
 def plain(answers: Sequence[PathAnswer]) -> list[dict[str, Any]]:
-    """Gives the answers as the oracle takes them."""
+    """Return the answers as the oracle takes them."""
     return [
         {
             "query": one.query,

@@ -23,7 +23,7 @@ class Seen:
         self._values = values
 
     def series(self, _expression: str, *, start: float, **_span: float) -> Iterator[Series]:
-        """Gives a value a second."""
+        """Yield a value a second."""
         yield Series(
             labels=LABELS, points=tuple((start + at, value) for at, value in enumerate(self._values))
         )

@@ -22,23 +22,23 @@ from tests.support.probing import Response, WorkerPort
 
 
 def registry() -> CollectorRegistry:
-    """Gives a registry with one metric."""
+    """Return a registry with one metric."""
     registry = CollectorRegistry()
     Counter("asked", "how often", registry=registry).inc(3)
     return registry
 
 
 def settings(port: int, host: str = "127.0.0.1") -> MetricsSettings:
-    """Gives settings."""
+    """Return settings."""
     return MetricsSettings(host=host, port=port)
 
 
 def well() -> None:
-    """Finds nothing wrong."""
+    """Find nothing wrong."""
 
 
 def ill() -> str:
-    """Finds something wrong."""
+    """Find something wrong."""
     return "the worker is leaving"
 
 

@@ -20,12 +20,12 @@ ANY_LIMITS = strategies.widths()
 
 
 def keys(blocks: Sequence[Evidence]) -> list[str]:
-    """Gives the blocks' evidence keys."""
+    """Return the blocks' evidence keys."""
     return [block.document_id for block in blocks]
 
 
 def places(drops: Sequence[Dropped], reason: str) -> list[tuple[int, int]]:
-    """Gives query and rank of what was dropped for a reason."""
+    """Return query and rank of what was dropped for a reason."""
     return [(drop.query, drop.rank) for drop in drops if drop.reason == reason]
 
 

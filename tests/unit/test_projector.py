@@ -29,12 +29,12 @@ ANY_BLOCKS = st.builds(
 
 
 def blocks_of(*contents: str) -> list[Evidence]:
-    """Gives blocks of different chunks."""
+    """Return blocks of different chunks."""
     return [block(hit("docA", chunk, content=content)) for chunk, content in enumerate(contents)]
 
 
 def contents(evidence: Sequence[Evidence]) -> list[str]:
-    """Gives the texts an agent reads."""
+    """Return the texts an agent reads."""
     return [item.content for item in evidence]
 
 

@@ -99,7 +99,7 @@ def test_complaints_name_what_is_not_there(command: list[str], complaint: str | 
 
 
 def complaints(words: list[str]) -> Iterator[str]:
-    """Gives what a command line names that is not there."""
+    """Yield what a command line names that is not there."""
     command: click.Command = cli
     while isinstance(command, click.Group) and words:
         word, *words = words

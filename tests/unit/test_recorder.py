@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from pipeline.adapters.in_memory import InMemorySearch
 from pipeline.errors import SearchUnavailable
 from pipeline.model import Limits
 from pipeline.ports import IndexDescription, KnowledgeSearchPort
+from pipeline.testing.in_memory import InMemorySearch
 from streams.kafka.records import ConsumedRecord, ProducedRecord
-from streams.recordings.recording import RecordedIndex, Recording, decode
+from streams.recordings.recording import RecordedIndex, Recording, decode_recording
 from streams.settings.model import EmbeddingSettings, SearchSettings, Settings
 from streams.stage.answering import Answer
 from streams.stage.recorder import Recorder, is_sampled, recorded_index, requested
@@ -38,27 +38,27 @@ DOWN: SearchReply = raising(SearchUnavailable("it is down"))
 
 
 async def answered(request: ConsumedRecord, replies: Mapping[str, SearchReply]) -> Answer:
-    """Answers a request as the stage does, by the product's default rules."""
+    """Answer a request as the stage does, by the product's default rules."""
     return await lookup_answerer(FakeSearch(replies)).answer(request)
 
 
 async def recorded(
     request: ConsumedRecord, replies: Mapping[str, SearchReply] | None = None
 ) -> tuple[Answer, ProducedRecord | None]:
-    """Answers a request, and records it."""
+    """Answer a request, and record it."""
     answer = await answered(request, replies or {"q": FOUND})
     return answer, Recorder(topic="the.recordings", share=1.0, index=INDEX).record(request, answer)
 
 
 def read(record: ProducedRecord | None) -> Recording:
-    """Reads the recording out of its record."""
+    """Read the recording out of its record."""
     assert record is not None
     assert record.value is not None
-    return decode(record.value)
+    return decode_recording(record.value)
 
 
 def request(**fields: object) -> ConsumedRecord:
-    """Gives a request for `q`, written with white space that no JSON library writes."""
+    """Return a request for `q`, written with white space that no JSON library writes."""
     body = {"request_id": "r-1", "query": "q"} | fields
     return consumed(json.dumps(body, indent=1).encode(), headers=(("a", b"\xff"), ("a", None)))
 

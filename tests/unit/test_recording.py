@@ -18,18 +18,18 @@ from hypothesis import strategies as st
 
 from pipeline.model import SearchHit
 from pipeline.outcome import PathAnswer, conclude
-from streams.recordings.recording import Recording, RecordingUnreadable, decode, encode
+from streams.recordings.recording import Recording, RecordingUnreadable, decode_recording, encode_recording
 from tests import strategies
 from tests.builders import answer, budget, failure, hit, hit_with, limits, recording
 
 
 def example() -> Recording:
-    """Gives a recording of two paths, of which one failed."""
+    """Return a recording of two paths, of which one failed."""
     return recording(answer(hit("docA", 2, score=0.83, row_id=7)), failure(1), hints={"b": 1, "a": 2})
 
 
 def members(line: bytes) -> dict[str, Any]:
-    """Reads a line as any parser does."""
+    """Read a line as any parser does."""
     read: dict[str, Any] = json.loads(line)
     return read
 
@@ -39,7 +39,7 @@ def members(line: bytes) -> dict[str, Any]:
 
 def test_line_has_the_request_the_hits_and_the_result() -> None:
     """Each field is there, hits stand as the port returned them, and bytes are base64."""
-    line = encode(example())
+    line = encode_recording(example())
     assert b"\n" not in line
     assert members(line) == {
         "v": 1,
@@ -94,7 +94,7 @@ def test_line_has_the_request_the_hits_and_the_result() -> None:
 def test_line_holds_request_and_result_as_they_stood() -> None:
     """The bytes that the caller has are not written anew, but for line ends between them."""
     request, result = b'{ "request_id": "r-1",\r\n"big": 36893488147419103232,\n "x": 1e2 }\n', b'{"a": 1.50}'
-    line = encode(example(), request=request, result=result)
+    line = encode_recording(example(), request=request, result=result)
     assert b'"request":{ "request_id": "r-1", "big": 36893488147419103232,  "x": 1e2 },' in line
     assert line.endswith(b'"result":{"a": 1.50}}')
     assert "exact" not in members(line)
@@ -102,10 +102,10 @@ def test_line_holds_request_and_result_as_they_stood() -> None:
 
 def test_line_with_what_few_parsers_keep_says_so() -> None:
     """Integers over 64 bits and lone surrogates mark the line; everything else does not."""
-    plain = encode(recording(answer(hit("docA", 2**63, content="日本語"))))
+    plain = encode_recording(recording(answer(hit("docA", 2**63, content="日本語"))))
     assert "exact" not in members(plain)
-    assert members(encode(recording(answer(hit("docA", 2**64)))))["exact"] is True
-    assert members(encode(recording(answer(hit(content="a\ud800b")))))["exact"] is True
+    assert members(encode_recording(recording(answer(hit("docA", 2**64)))))["exact"] is True
+    assert members(encode_recording(recording(answer(hit(content="a\ud800b")))))["exact"] is True
 
 
 # What is read
@@ -113,7 +113,7 @@ def test_line_with_what_few_parsers_keep_says_so() -> None:
 
 def test_decode_gives_back_what_was_encoded() -> None:
     """A recording survives the way to a file and back."""
-    assert decode(encode(example())) == example()
+    assert decode_recording(encode_recording(example())) == example()
 
 
 @pytest.mark.parametrize(
@@ -130,22 +130,22 @@ def test_decode_gives_back_what_was_encoded() -> None:
 def test_decode_gives_back_what_may_be_absent(changed: Mapping[str, Any]) -> None:
     """Whatever a recording does not have, it does not have afterwards either."""
     other = replace(example(), **changed)
-    assert decode(encode(other)) == other
+    assert decode_recording(encode_recording(other)) == other
 
 
 def test_decode_reads_a_request_as_the_stage_does() -> None:
     """An integer over 64 bits in a request is a float to the stage, whatever the hits hold."""
     request = b'{"request_id": "r-1", "query": "q", "hints": [36893488147419103232, "\xe6\x97\xa5"]}'
     for found in (hit("docA", 0), hit("docA", 2**64)):
-        read = decode(encode(recording(answer(found)), request=request))
+        read = decode_recording(encode_recording(recording(answer(found)), request=request))
         assert read.request == orjson.loads(request)
         assert type(read.request["hints"][0]) is float
 
 
 def test_decode_takes_any_order_and_spacing_of_the_fields() -> None:
     """Another tool may have written the line anew."""
-    shuffled = dict(reversed(members(encode(example())).items()))
-    assert decode(json.dumps(shuffled, indent=1).encode()) == example()
+    shuffled = dict(reversed(members(encode_recording(example())).items()))
+    assert decode_recording(json.dumps(shuffled, indent=1).encode()) == example()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_decode_takes_any_order_and_spacing_of_the_fields() -> None:
 def test_decode_of_what_is_no_recording_says_what_it_is(line: bytes, why: str) -> None:
     """One line names what is wrong."""
     with pytest.raises(RecordingUnreadable, match=why):
-        decode(line)
+        decode_recording(line)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_decode_of_what_is_no_recording_says_what_it_is(line: bytes, why: str) -
 def test_decode_of_a_recording_with_a_wrong_field_is_refused(wrong: Mapping[str, Any]) -> None:
     """What is of another form is not taken for a recording."""
     with pytest.raises(RecordingUnreadable, match=r"is not a recording: \S"):
-        decode(json.dumps({**members(encode(example())), **wrong}).encode())
+        decode_recording(json.dumps({**members(encode_recording(example())), **wrong}).encode())
 
 
 # What a port may bring
@@ -241,14 +241,14 @@ STRANGE: dict[str, object] = {
 def test_values_that_are_no_json_replay_as_what_they_were(found: Any, strange: object) -> None:
     """No value becomes one that a rule takes for something else."""
     answers = (answer(found(strange), hit("docB", 1)),)
-    assert concluded(decode(encode(recording(*answers))).answers) == concluded(answers)
+    assert concluded(decode_recording(encode_recording(recording(*answers))).answers) == concluded(answers)
 
 
 @given(strategies.paths(), strategies.widths(), strategies.budgets())
 def test_any_hits_conclude_to_the_same_after_a_recording(paths: Any, widths: Any, room: Any) -> None:
     """Whatever a port returned, the recorded answers come to what the answers came to."""
     answers = tuple(PathAnswer(query=path.query, hits=path) for path in paths)
-    read = decode(encode(recording(*answers, widths=widths, room=room)))
+    read = decode_recording(encode_recording(recording(*answers, widths=widths, room=room)))
     assert (read.limits, read.budget) == (widths, room)
     assert conclude(read.answers, limits=widths, budget=room) == conclude(answers, limits=widths, budget=room)
 
@@ -256,11 +256,11 @@ def test_any_hits_conclude_to_the_same_after_a_recording(paths: Any, widths: Any
 @given(st.lists(strategies.sound_hits().filter(lambda found: isinstance(found.metadata, dict)), max_size=4))
 def test_sound_hits_are_read_back_as_they_were(found: list[SearchHit]) -> None:
     """Hits as ports return them are equal before and after, scores to the last bit."""
-    (read,) = decode(encode(recording(answer(*found)))).answers
+    (read,) = decode_recording(encode_recording(recording(answer(*found)))).answers
     assert [each.content for each in read.hits.hits] == [each.content for each in found]
     assert [each.score for each in read.hits.hits] == [each.score for each in found]
 
 
 def concluded(answers: tuple[PathAnswer, ...]) -> object:
-    """Gives what answers come to under the product's limits."""
+    """Return what answers come to under the product's limits."""
     return conclude(answers, limits=limits(), budget=budget())

@@ -12,20 +12,20 @@ import zstandard
 
 from pipeline.errors import ConfigurationError, LookupStageError
 from streams.recordings.files import read_recordings, writing_recordings
-from streams.recordings.recording import RecordingUnreadable, encode
+from streams.recordings.recording import RecordingUnreadable, encode_recording
 from tests.builders import answer, hit, recording
 
 SUFFIXES = pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.zst"])
 
 
 def lines(count: int) -> list[bytes]:
-    """Gives recordings of which each is another."""
+    """Return recordings of which each is another."""
     one = recording(answer(hit("docA", 0)))
-    return [encode(replace(one, request_id=f"r-{number}")) for number in range(count)]
+    return [encode_recording(replace(one, request_id=f"r-{number}")) for number in range(count)]
 
 
 def written(path: Path, content: Iterable[bytes]) -> Path:
-    """Writes lines into a file and gives it back."""
+    """Write lines into a file and return it back."""
     with writing_recordings(path) as write:
         for line in content:
             write(line)
@@ -33,7 +33,7 @@ def written(path: Path, content: Iterable[bytes]) -> Path:
 
 
 def ids(path: Path) -> tuple[list[str], str]:
-    """Gives the ids of the recordings that can be read, and what is wrong after them."""
+    """Return the ids of the recordings that can be read, and what is wrong after them."""
     flaws: list[str] = []
     read = [
         each.recording.request_id for each in read_recordings(path, keep_going=lambda e: flaws.append(str(e)))

@@ -17,7 +17,7 @@ import pytest
 
 from streams.cli import main
 from streams.recordings.files import read_recordings, writing_recordings
-from streams.recordings.recording import Recording, encode
+from streams.recordings.recording import Recording, encode_recording
 from streams.replay.frozen import replay_frozen
 from tests.builders import answer, failure, hit, limits, recording
 from tests.support.worker import CommandOutput, run_command
@@ -27,7 +27,7 @@ NO_SEARCH = {"SEARCH_PORT": "tests.integration.search_ports:instant", "EMBEDDING
 
 
 def recordings(count: int = 5, **fields: Any) -> list[Recording]:
-    """Gives recordings, each of another request and with other contents."""
+    """Return recordings, each of another request and with other contents."""
     return [
         recording(
             answer(*FOUND.hits.hits, hit("docX", number, score=0.95, content=f"日本語 {number} \u2028 text")),
@@ -39,7 +39,7 @@ def recordings(count: int = 5, **fields: Any) -> list[Recording]:
 
 
 def written(path: Path, lines: Iterable[bytes]) -> Path:
-    """Writes lines into a file of recordings and gives it back."""
+    """Write lines into a file of recordings and return it back."""
     with writing_recordings(path) as write:
         for line in lines:
             write(line)
@@ -47,14 +47,14 @@ def written(path: Path, lines: Iterable[bytes]) -> Path:
 
 
 def replay(*arguments: object, **environment: str) -> CommandOutput:
-    """Runs the command in a process of its own, with an environment that knows no server."""
+    """Run the command in a process of its own, with an environment that knows no server."""
     nowhere = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "MILVUS_URI": "http://127.0.0.1:1"}
     return run_command("replay", *map(str, arguments), environment=nowhere | environment)
 
 
 @pytest.fixture
 def replay_here(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandOutput]:
-    """Gives a function that runs the command in this process, which takes no second."""
+    """Return a function that runs the command in this process, which takes no second."""
 
     def run(*arguments: object) -> CommandOutput:
         with pytest.raises(SystemExit) as ended:
@@ -71,7 +71,7 @@ def replay_here(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandOutp
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.zst"])
 def test_frozen_replay_needs_no_server_and_changes_no_byte(tmp_path: Path, suffix: str) -> None:
     """What comes out is what went in, whatever the files' suffixes, and the command says so and exits 0."""
-    source = written(tmp_path / f"in{suffix}", map(encode, recordings()))
+    source = written(tmp_path / f"in{suffix}", map(encode_recording, recordings()))
     done = replay(source, "-o", tmp_path / "out.jsonl.zst")
     assert (done.code, done.stdout) == (0, "")
     assert done.stderr == "5 recordings replayed, each result byte for byte as recorded\n"
@@ -102,7 +102,7 @@ def test_frozen_replay_is_the_same_in_any_process(tmp_path: Path, environment: M
         hints={"z": 1, "a": [1.0, 1e22]},
         explain=True,
     )
-    source = written(tmp_path / "in.jsonl", map(encode, [strange, *recordings()]))
+    source = written(tmp_path / "in.jsonl", map(encode_recording, [strange, *recordings()]))
     done = replay(source, "-o", tmp_path / "out.jsonl", **environment)
     assert (done.code, done.stderr[:21]) == (0, "6 recordings replayed")
     assert (tmp_path / "out.jsonl").read_bytes() == source.read_bytes()
@@ -110,7 +110,7 @@ def test_frozen_replay_is_the_same_in_any_process(tmp_path: Path, environment: M
 
 def test_frozen_replay_imports_no_client_of_kafka_or_milvus(tmp_path: Path) -> None:
     """It runs where these cannot even be imported."""
-    source = written(tmp_path / "in.jsonl", map(encode, recordings()))
+    source = written(tmp_path / "in.jsonl", map(encode_recording, recordings()))
     program = (
         "import sys\n"
         "sys.modules |= dict.fromkeys(['aiokafka', 'faust', 'pymilvus', 'grpc', 'confluent_kafka'])\n"
@@ -131,25 +131,29 @@ def test_frozen_replay_of_another_result_exits_1_with_the_first_difference(
     lines = recordings()
     for number in (2, 4):
         lines[number] = replace(lines[number], result={**(lines[number].result or {}), "status": "partial"})
-    source = written(tmp_path / "in.jsonl", map(encode, lines))
+    source = written(tmp_path / "in.jsonl", map(encode_recording, lines))
     done = replay_here(source, "-o", tmp_path / "out.jsonl")
     assert done.code == 1
     assert done.stderr == (
         f"lookup-stage: {source}: 2 of 5 results are not as recorded, first line 3: request r-2:"
         ' status: recorded "partial", now "ok"\n'
     )
-    assert [each.line for each in read_recordings(tmp_path / "out.jsonl")] == list(map(encode, recordings()))
+    assert [each.line for each in read_recordings(tmp_path / "out.jsonl")] == list(
+        map(encode_recording, recordings())
+    )
 
 
 def test_other_limits_are_tried_and_nothing_is_compared(
     tmp_path: Path, replay_here: Callable[..., CommandOutput]
 ) -> None:
     """`--set` gives what a stage so configured would have answered, and exits 0."""
-    source = written(tmp_path / "in.jsonl", [encode(recording(FOUND))])
+    source = written(tmp_path / "in.jsonl", [encode_recording(recording(FOUND))])
     sets = ("--set", "rag.max-chunks-per-document=1", "--set", "rag.return-n=2")
     assert replay_here(source, "-o", tmp_path / "out.jsonl", *sets).code == 0
     (new,) = read_recordings(tmp_path / "out.jsonl")
-    assert new.line == encode(recording(FOUND, widths=limits(max_chunks_per_document=1, return_n=2)))
+    assert new.line == encode_recording(
+        recording(FOUND, widths=limits(max_chunks_per_document=1, return_n=2))
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_wrong_assignment_is_one_line_and_exit_2(
     tmp_path: Path, assignment: str, why: str, replay_here: Callable[..., CommandOutput]
 ) -> None:
     """The line names key and value, and what is allowed."""
-    source = written(tmp_path / "in.jsonl", map(encode, recordings()))
+    source = written(tmp_path / "in.jsonl", map(encode_recording, recordings()))
     done = replay_here(source, "-o", tmp_path / "out.jsonl", "--set", assignment)
     assert (done.code, done.stderr.count("\n")) == (2, 1)
     assert why in done.stderr
@@ -188,7 +192,7 @@ def test_file_that_ends_badly_exits_2_and_can_be_replayed_up_to_there(
     tmp_path: Path, end: bytes, why: str, replay_here: Callable[..., CommandOutput]
 ) -> None:
     """The line is named; with --keep-going what stands before it is kept, and said to be."""
-    source = written(tmp_path / "in.jsonl", map(encode, recordings()))
+    source = written(tmp_path / "in.jsonl", map(encode_recording, recordings()))
     whole = source.read_bytes()
     source.write_bytes(whole + end)
     refused = replay_here(source, "-o", tmp_path / "out.jsonl")
@@ -220,7 +224,7 @@ def test_wrong_use_is_one_line_and_exit_2(
     tmp_path: Path, arguments: list[str], why: str, replay_here: Callable[..., CommandOutput]
 ) -> None:
     """Nothing is written and nobody is asked."""
-    source = written(tmp_path / "in.jsonl", map(encode, recordings()))
+    source = written(tmp_path / "in.jsonl", map(encode_recording, recordings()))
     before = source.read_bytes()
     done = replay_here(source, *(str(source) if each == "IN" else each for each in arguments))
     assert (done.code, done.stderr.count("\n")) == (2, 1)
@@ -235,7 +239,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         choose = random.Random(1)
         for number in range(count):
             hits = (hit("docA", chunk, content=choose.randbytes(200).hex()) for chunk in range(3))
-            yield encode(recording(answer(*hits), request_id=f"r-{number}"))
+            yield encode_recording(recording(answer(*hits), request_id=f"r-{number}"))
 
     def peak(count: int) -> int:
         source = written(tmp_path / f"{count}.jsonl.zst", lines(count))
@@ -258,7 +262,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 def replay_live(
     replay_here: Callable[..., CommandOutput], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., CommandOutput]:
-    """Gives a function that runs the command against a search that answers at once."""
+    """Return a function that runs the command against a search that answers at once."""
     for name, value in NO_SEARCH.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(
@@ -272,7 +276,8 @@ def test_live_replay_asks_the_configured_search(
 ) -> None:
     """The output has this search's hits and results, whatever was recorded, in the order of the requests."""
     source = written(
-        tmp_path / "in.jsonl", map(encode, recordings(40, expires_at="2020-01-01T00:00:00Z", hints=1))
+        tmp_path / "in.jsonl",
+        map(encode_recording, recordings(40, expires_at="2020-01-01T00:00:00Z", hints=1)),
     )
     done = replay_live(source, "-o", tmp_path / "out.jsonl", "--live", "--set", "rag.return-n=3")
     assert (done.code, done.stderr) == (0, "40 requests replayed\n")
@@ -290,7 +295,7 @@ def test_live_replay_asks_the_configured_search(
 def test_requests_alone_are_replayed_live(tmp_path: Path, replay_live: Callable[..., CommandOutput]) -> None:
     """Where there are no hits the search is asked without being told to."""
     alone = replace(recordings(1)[0], paths=None, limits=None, budget=None, result=None)
-    source = written(tmp_path / "in.jsonl", [encode(alone)])
+    source = written(tmp_path / "in.jsonl", [encode_recording(alone)])
     assert replay_live(source, "-o", tmp_path / "out.jsonl").stderr == "1 requests replayed\n"
     frozen = replay_live(source, "-o", tmp_path / "out.jsonl", "--frozen")
     assert (frozen.code, frozen.stderr) == (
@@ -304,7 +309,7 @@ def test_search_that_fails_is_told_of_as_such(
 ) -> None:
     """The results are `failed`, and the command exits 1 naming the first request."""
     failing = recording(FOUND, queries=["boom"], request_id="r-9")
-    source = written(tmp_path / "in.jsonl", map(encode, [*recordings(2), failing]))
+    source = written(tmp_path / "in.jsonl", map(encode_recording, [*recordings(2), failing]))
     done = replay_live(source, "-o", tmp_path / "out.jsonl", "--live")
     assert done.code == 1
     assert (
@@ -321,7 +326,7 @@ def test_requests_that_were_not_valid_are_asked_again_as_they_were(
     """A request that was rejected is rejected again, with its own bytes."""
     raw = b'{"request_id": "r-1", "query": NaN}'
     old = replace(recording(FOUND), request={}, raw=raw, paths=(), limits=None, budget=None)
-    source = written(tmp_path / "in.jsonl", [encode(old)])
+    source = written(tmp_path / "in.jsonl", [encode_recording(old)])
     assert replay_live(source, "-o", tmp_path / "out.jsonl", "--live").code == 0
     (new,) = read_recordings(tmp_path / "out.jsonl")
     assert new.recording.raw == raw

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.model import Budget, Condition, Limits, Lookup
-from streams.wire.decoding import DecodedRequest, RequestUnreadable, decode
+from streams.wire.decoding import DecodedRequest, RequestUnreadable, decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import FieldProblem, LookupRequest, RequestInvalid, shown
 from tests.builders import budget, limits
@@ -20,18 +20,18 @@ Fields = dict[str, Any]
 
 
 def body(**fields: object) -> Fields:
-    """Gives the object of a request; without a query of its own it asks one."""
+    """Return the object of a request; without a query of its own it asks one."""
     asks = {} if {"query", "queries"} & fields.keys() else {"query": "How do I restart it?"}
     return {"request_id": "r-1"} | asks | fields
 
 
 def value(**fields: object) -> bytes:
-    """Gives the bytes of a request."""
+    """Return the bytes of a request."""
     return json.dumps(body(**fields)).encode()
 
 
 def raw(fields: str) -> bytes:
-    """Gives the bytes of a request with fields that are written out, whatever they are."""
+    """Return the bytes of a request with fields that are written out, whatever they are."""
     return f'{{"request_id": "r-1", "query": "q", {fields}}}'.encode()
 
 
@@ -43,7 +43,7 @@ def rules(
     tenant_field: str | None = None,
     dimension: int | None = None,
 ) -> RequestRules:
-    """Gives rules; the defaults are the product's."""
+    """Return rules; the defaults are the product's."""
     return RequestRules(
         limits=widths or limits(),
         max_width=max_width,
@@ -54,17 +54,17 @@ def rules(
 
 
 def requested(request: bytes | None) -> LookupRequest:
-    """Reads and checks a request."""
-    return check(decode(request), rules())[0]
+    """Read and check a request."""
+    return check(decode_request(request), rules())[0]
 
 
 def asked(request: bytes | None, under: RequestRules | None = None) -> Lookup:
-    """Takes a request all the way."""
-    return check(decode(request), under or rules())[1]
+    """Accept a request all the way."""
+    return check(decode_request(request), under or rules())[1]
 
 
 def problems(request: bytes, under: RequestRules | None = None) -> dict[str, FieldProblem]:
-    """Gives, by field, what is wrong with a request."""
+    """Return, by field, what is wrong with a request."""
     with pytest.raises(RequestInvalid) as refused:
         asked(request, under)
     found = refused.value.problems
@@ -111,7 +111,7 @@ def problems(request: bytes, under: RequestRules | None = None) -> dict[str, Fie
 def test_decode_value_without_readable_id_is_unreadable(request_value: bytes | None, why: str) -> None:
     """Where there is nobody to answer, the error says in one line of bounded length what the value is."""
     with pytest.raises(RequestUnreadable, match=why) as refused:
-        decode(request_value)
+        decode_request(request_value)
     message = str(refused.value)
     assert len(message.splitlines()) == 1
     assert len(message) < 300
@@ -139,7 +139,7 @@ def test_decode_value_without_readable_id_is_unreadable(request_value: bytes | N
 )
 def test_decode_value_for_lenient_parsers_is_rejected_and_not_lost(request_value: bytes, field: str) -> None:
     """What only lenient parsers take is no valid request, but the agent gets an answer that says so."""
-    assert decode(request_value).flaw is not None
+    assert decode_request(request_value).flaw is not None
     assert field in problems(request_value)
 
 
@@ -148,20 +148,22 @@ def test_decode_value_for_lenient_parsers_is_rejected_and_not_lost(request_value
 def test_decode_number_beyond_the_parsers_is_rejected_and_not_lost(digits: int, sign: str) -> None:
     """JSON with a request id has somebody who waits for an answer, however long a number in it is."""
     request_value = raw(f'"retrieve_k": {sign}{"9" * digits}')
-    assert decode(request_value).request_id == "r-1"
+    assert decode_request(request_value).request_id == "r-1"
     assert problems(request_value)
 
 
 def test_decode_nesting_beyond_the_parsers_is_unreadable() -> None:
     """Of JSON that is nested deeper than parsers go no request id can be read."""
     with pytest.raises(RequestUnreadable, match="recursion"):
-        decode(raw(f'"unknown": {"[" * 200_000}{"]" * 200_000}'))
+        decode_request(raw(f'"unknown": {"[" * 200_000}{"]" * 200_000}'))
 
 
 def test_decode_request_keeps_the_object_as_it_is() -> None:
     """A value that is JSON has no flaw, and nothing about it is changed."""
     fields = body(unknown={"a": [1, None]})
-    assert decode(json.dumps(fields).encode()) == DecodedRequest(request_id="r-1", body=fields, flaw=None)
+    assert decode_request(json.dumps(fields).encode()) == DecodedRequest(
+        request_id="r-1", body=fields, flaw=None
+    )
 
 
 def test_decode_repeated_names_take_the_last() -> None:
@@ -679,7 +681,7 @@ ANY_RULES = st.builds(
 
 
 def check_attempt(request_value: bytes, under: RequestRules) -> None:
-    """Takes a value as far as it goes; any error but the two that are meant goes on."""
+    """Accept a value as far as it goes; any error but the two that are meant goes on."""
     outcome: Lookup | RequestUnreadable | RequestInvalid
     try:
         outcome = asked(request_value, under)
@@ -725,6 +727,6 @@ def test_any_text_is_a_lookup_or_one_of_two_errors(text: str, under: RequestRule
 
 def test_filter_of_too_many_values_is_named() -> None:
     """An engine evaluates every value of a filter, so there is a bound on them."""
-    check(decode(value(filter={"team": ["a"] * 1_000})), rules())
+    check(decode_request(value(filter={"team": ["a"] * 1_000})), rules())
     found = problems(value(filter={"team": ["a"] * 1_000, "tier": 1}))
     assert found["filter"].problem == "must have at most 1000 values"

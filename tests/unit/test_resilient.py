@@ -20,12 +20,12 @@ class Asked:
     """Answers call after call as it is told, and keeps what time each was given."""
 
     def __init__(self, *replies: object) -> None:
-        """Takes the replies; an exception is raised, HANG never comes."""
+        """Initialize with the replies; an exception is raised, HANG never comes."""
         self.replies = list(replies)
         self.times: list[float] = []
 
     async def __call__(self, left: float) -> object:
-        """Gives the next reply."""
+        """Return the next reply."""
         self.times.append(left)
         reply = self.replies.pop(0)
         if reply is HANG:
@@ -41,7 +41,7 @@ HANG = object()
 def resilience(
     *, attempts: int = 3, attempt_timeout_s: float = 60.0, failure_threshold: int = 100
 ) -> tuple[Resilience, CircuitBreaker]:
-    """Makes a caller that hardly waits between tries, and its circuit."""
+    """Make a caller that hardly waits between tries, and its circuit."""
     circuit = CircuitBreaker(failure_threshold=failure_threshold, probe_interval_s=3_600)
     policy = RetryPolicy(
         attempts=attempts, attempt_timeout_s=attempt_timeout_s, first_wait_s=0.001, longest_wait_s=0.002

@@ -25,7 +25,14 @@ from pipeline.model import (
 from pipeline.outcome import PathAnswer, conclude
 from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
 from streams.wire.requests import FieldProblem
-from streams.wire.results import LookupResult, Rejection, ResultStatus, decode, encode, result_record
+from streams.wire.results import (
+    LookupResult,
+    Rejection,
+    ResultStatus,
+    decode_result,
+    encode_result,
+    result_record,
+)
 from tests import strategies
 from tests.builders import answer, budget, failure, limits
 from tests.strategies import LONE_SURROGATE
@@ -66,7 +73,7 @@ EXAMPLE: dict[str, Any] = {
 
 
 def example() -> LookupResult:
-    """Gives a result with one piece of evidence."""
+    """Return a result with one piece of evidence."""
     return LookupResult(
         request_id="r-1",
         status="ok",
@@ -94,7 +101,7 @@ def example() -> LookupResult:
 
 
 def result_of(outcome: Outcome, *, explain: bool = True, hints: object = None) -> LookupResult:
-    """Gives the result of a lookup."""
+    """Return the result of a lookup."""
     return LookupResult(
         request_id="r-1",
         status=outcome.status,
@@ -109,7 +116,7 @@ def result_of(outcome: Outcome, *, explain: bool = True, hints: object = None) -
 
 
 def record(*, key: bytes | None = b"session-7", headers: Headers = ()) -> ConsumedRecord:
-    """Gives a request as it was read."""
+    """Return a request as it was read."""
     return ConsumedRecord(
         topic="lookup.requests",
         partition=3,
@@ -126,12 +133,12 @@ def record(*, key: bytes | None = b"session-7", headers: Headers = ()) -> Consum
 
 def test_json_has_the_fields_in_order() -> None:
     """A result is compact JSON, its fields and those inside them in the documented order."""
-    assert encode(example()) == orjson.dumps(EXAMPLE)
+    assert encode_result(example()) == orjson.dumps(EXAMPLE)
 
 
 def test_json_of_a_request_that_was_not_searched_has_every_field() -> None:
     """An agent finds the same fields whatever the status: empty lists, a ledger of zeros, and nulls."""
-    body = json.loads(encode(LookupResult(request_id="r-1", status="expired")))
+    body = json.loads(encode_result(LookupResult(request_id="r-1", status="expired")))
     assert list(body) == list(EXAMPLE)
     assert body["evidence"] == body["paths"] == []
     assert body["ledger"] == dict.fromkeys(EXAMPLE["ledger"], 0)
@@ -141,7 +148,7 @@ def test_json_of_a_request_that_was_not_searched_has_every_field() -> None:
 def test_json_of_a_failure_has_code_and_message() -> None:
     """The error of a path and of the whole are code and message."""
     outcome = conclude([failure()], limits=limits(), budget=budget())
-    body = json.loads(encode(result_of(outcome)))
+    body = json.loads(encode_result(result_of(outcome)))
     problem = {"code": "search_unavailable", "message": "the engine cannot be reached"}
     assert body["error"] == problem
     assert body["paths"] == [{"query": 0, "status": "failed", "hits": 0, "error": problem}]
@@ -156,7 +163,7 @@ def test_json_of_a_rejection_names_each_field() -> None:
             FieldProblem(field="retrieve_k", value="0", problem="must be greater than or equal to 1"),
         ),
     )
-    body = json.loads(encode(LookupResult(request_id="r-1", status="rejected", error=rejection)))
+    body = json.loads(encode_result(LookupResult(request_id="r-1", status="rejected", error=rejection)))
     assert list(body["error"]) == ["code", "message", "fields"]
     assert body["error"]["code"] == "invalid_request"
     assert body["error"]["fields"] == [
@@ -167,8 +174,8 @@ def test_json_of_a_rejection_names_each_field() -> None:
 
 def test_json_has_dropped_only_where_it_was_asked_for() -> None:
     """With `explain`, `dropped` stands behind the ledger, empty or not; without, it is not there."""
-    assert "dropped" not in json.loads(encode(example()))
-    body = json.loads(encode(replace(example(), dropped=())))
+    assert "dropped" not in json.loads(encode_result(example()))
+    body = json.loads(encode_result(replace(example(), dropped=())))
     assert body["dropped"] == []
     assert list(body)[4:6] == ["ledger", "dropped"]
 
@@ -179,7 +186,7 @@ def test_json_of_dropped_names_hit_reason_and_merger() -> None:
         Dropped(document_id="docA#chunk-7", reason="over_document_cap", query=0, rank=4),
         Dropped(document_id="docA#chunk-2", reason="duplicate", query=1, rank=1, merged_into="docA#chunk-2"),
     )
-    body = json.loads(encode(replace(example(), dropped=dropped)))
+    body = json.loads(encode_result(replace(example(), dropped=dropped)))
     assert [list(drop)[:2] for drop in body["dropped"]] == [["document_id", "reason"]] * 2
     assert [(drop["document_id"], drop["reason"], drop["merged_into"]) for drop in body["dropped"]] == [
         ("docA#chunk-7", "over_document_cap", None),
@@ -189,15 +196,15 @@ def test_json_of_dropped_names_hit_reason_and_merger() -> None:
 
 def test_json_is_utf8_and_not_escaped() -> None:
     """Text is itself, in UTF-8."""
-    value = encode(replace(example(), request_id="日本語😀", hints="é"))
+    value = encode_result(replace(example(), request_id="日本語😀", hints="é"))
     assert "日本語😀".encode() in value
     assert json.loads(value)["hints"] == "é"
 
 
 def test_json_of_equal_results_is_equal_bytes() -> None:
     """The bytes are a function of the result."""
-    assert encode(example()) == encode(example())
-    assert encode(replace(example(), hints={"b": 1, "a": 2})) == encode(
+    assert encode_result(example()) == encode_result(example())
+    assert encode_result(replace(example(), hints={"b": 1, "a": 2})) == encode_result(
         replace(example(), hints={"b": 1, "a": 2})
     )
 
@@ -209,21 +216,21 @@ def test_json_of_equal_results_is_equal_bytes() -> None:
 def test_integers_over_64_bits_do_not_cost_the_answer(large: int) -> None:
     """An integer of any size is written down exactly."""
     evidence = replace(example().evidence[0], chunk_index=large)
-    value = encode(replace(example(), evidence=(evidence,)))
+    value = encode_result(replace(example(), evidence=(evidence,)))
     assert json.loads(value) == EXAMPLE | {"evidence": [EXAMPLE["evidence"][0] | {"chunk_index": large}]}
 
 
 def test_lone_surrogates_do_not_cost_the_answer() -> None:
     """Text that UTF-8 cannot hold is replaced where it cannot, and the rest of the result is untouched."""
     evidence = replace(example().evidence[0], content=f"a{LONE_SURROGATE}b", title="日本語")
-    body = json.loads(encode(replace(example(), evidence=(evidence,))).decode())
+    body = json.loads(encode_result(replace(example(), evidence=(evidence,))).decode())
     assert body["evidence"] == [EXAMPLE["evidence"][0] | {"content": "a?b", "title": "日本語"}]
 
 
 def test_json_on_the_second_way_has_the_same_fields_in_order() -> None:
     """Whether the fast or the exact encoder wrote a result does not show."""
-    slow = encode(replace(example(), hints=[2**64], dropped=()))
-    fast = encode(replace(example(), hints=[2**63], dropped=()))
+    slow = encode_result(replace(example(), hints=[2**64], dropped=()))
+    fast = encode_result(replace(example(), hints=[2**63], dropped=()))
     assert slow.replace(str(2**64).encode(), b"") == fast.replace(str(2**63).encode(), b"")
 
 
@@ -242,7 +249,7 @@ JSON_HINTS = st.recursive(
 
 @st.composite
 def any_outcome(draw: st.DrawFn, *, encodable: bool) -> Outcome:
-    """Gives what a lookup comes to, whatever its paths found and whichever of them failed."""
+    """Return what a lookup comes to, whatever its paths found and whichever of them failed."""
     answers = [
         failure(found.query) if draw(st.booleans()) and draw(st.booleans()) else answered(found)
         for found in draw(strategies.paths(encodable=encodable))
@@ -251,7 +258,7 @@ def any_outcome(draw: st.DrawFn, *, encodable: bool) -> Outcome:
 
 
 def answered(found: PathHits) -> PathAnswer:
-    """Gives the answer of a path that found something."""
+    """Return the answer of a path that found something."""
     return answer(*found.hits, query=found.query)
 
 
@@ -263,7 +270,7 @@ def test_decode_gives_back_what_was_encoded(
 ) -> None:
     """Every result survives the way to the topic and back."""
     result = result_of(outcome, explain=explain, hints=hints)
-    assert decode(encode(result)) == result
+    assert decode_result(encode_result(result)) == result
 
 
 @given(st.lists(st.builds(FieldProblem, field=st.text(), value=st.text(), problem=st.text()), min_size=1))
@@ -271,7 +278,7 @@ def test_decode_gives_back_a_rejection(fields: Sequence[FieldProblem]) -> None:
     """A rejection is not taken for another error."""
     rejection = Rejection(message="the request is not valid", fields=tuple(fields))
     result = LookupResult(request_id="r-1", status="rejected", error=rejection)
-    assert decode(encode(result)) == result
+    assert decode_result(encode_result(result)) == result
 
 
 @pytest.mark.parametrize(
@@ -280,13 +287,13 @@ def test_decode_gives_back_a_rejection(fields: Sequence[FieldProblem]) -> None:
 def test_decode_gives_back_a_problem(code: Any) -> None:
     """A problem is not taken for a rejection."""
     result = LookupResult(request_id="r-1", status="failed", error=Problem(code=code, message="m"))
-    assert decode(encode(result)) == result
+    assert decode_result(encode_result(result)) == result
 
 
 @given(any_outcome(encodable=False), JSON_HINTS)
 def test_encode_takes_whatever_a_port_may_bring(outcome: Outcome, hints: object) -> None:
     """Every result becomes JSON in UTF-8, complete and without NaN."""
-    value = encode(result_of(outcome, hints=hints))
+    value = encode_result(result_of(outcome, hints=hints))
     body = json.loads(value.decode("utf-8"), parse_constant=pytest.fail)
     assert body["status"] == outcome.status
     assert [item["chunk_index"] for item in body["evidence"]] == [
@@ -298,7 +305,7 @@ def test_encode_takes_whatever_a_port_may_bring(outcome: Outcome, hints: object)
 def test_decode_gives_back_integers_over_64_bits(large: int) -> None:
     """What the stage writes exactly, a client reads exactly."""
     result = replace(example(), evidence=(replace(example().evidence[0], chunk_index=large),))
-    assert decode(encode(result)) == result
+    assert decode_result(encode_result(result)) == result
 
 
 def test_decode_gives_back_hints_as_deep_as_requests_may_have() -> None:
@@ -307,7 +314,7 @@ def test_decode_gives_back_hints_as_deep_as_requests_may_have() -> None:
     for _ in range(250):
         hints = [hints]
     result = replace(example(), hints=hints)
-    assert decode(encode(result)) == result
+    assert decode_result(encode_result(result)) == result
 
 
 @pytest.mark.parametrize(
@@ -325,12 +332,12 @@ def test_decode_gives_back_hints_as_deep_as_requests_may_have() -> None:
 def test_decode_value_that_is_no_result_is_an_error(value: bytes, why: str) -> None:
     """What is not the JSON of a result is not taken for one."""
     with pytest.raises(ValueError, match=why):
-        decode(value)
+        decode_result(value)
 
 
 def test_decode_ignores_fields_that_it_does_not_know() -> None:
     """A newer stage may say more."""
-    assert decode(orjson.dumps(EXAMPLE | {"later": 1})) == example()
+    assert decode_result(orjson.dumps(EXAMPLE | {"later": 1})) == example()
 
 
 # Records
@@ -339,14 +346,14 @@ def test_decode_ignores_fields_that_it_does_not_know() -> None:
 def produced(
     request: ConsumedRecord, *, request_id: str = "r-1", status: ResultStatus = "ok"
 ) -> ProducedRecord:
-    """Gives the record of a request's result."""
+    """Return the record of a request's result."""
     return result_record(request, LookupResult(request_id=request_id, status=status), topic="the.results")
 
 
 def test_record_has_the_topic_and_the_value() -> None:
     """The value is the result's JSON."""
     assert produced(record()).topic == "the.results"
-    assert produced(record()).value == encode(LookupResult(request_id="r-1", status="ok"))
+    assert produced(record()).value == encode_result(LookupResult(request_id="r-1", status="ok"))
 
 
 @pytest.mark.parametrize(

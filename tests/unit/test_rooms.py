@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.pictures.rooms import PICTURE, PURPOSES, draw, imports, streams_rows
+from tests.pictures.rooms import PARTS, PICTURE, PURPOSES, draw, imports, streams_rows
 
 
 def test_picture_is_that_of_the_code() -> None:
@@ -13,7 +13,7 @@ def test_picture_is_that_of_the_code() -> None:
 def test_every_room_is_drawn_once() -> None:
     """The layers name every room that imports something, and each room has its purpose."""
     rooms = [room for row in streams_rows() for room in row]
-    assert sorted([*rooms, "adapters", "core", "embedders"]) == sorted(PURPOSES)
+    assert sorted([*rooms, *PARTS, "core"]) == sorted(PURPOSES)
     assert imports().keys() - PURPOSES.keys() - {""} == set()
 
 

@@ -37,7 +37,7 @@ CHOICES = {
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets no setting in from outside, and none that `load` sets out of the test."""
+    """Let no setting in from outside, and none that `load` sets out of the test."""
     monkeypatch.setenv("LOOKUP_CONFIG", "")
     for key in KEYS:
         monkeypatch.delenv(environment_name(key), raising=False)
@@ -45,7 +45,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteFile:
-    """Gives a function that writes a configuration file."""
+    """Return a function that writes a configuration file."""
 
     def written(text: str) -> Path:
         path = tmp_path / "lookup.yaml"
@@ -56,7 +56,7 @@ def write(tmp_path: Path) -> WriteFile:
 
 
 def complaint(config_file: Path | None = None, overrides: dict[str, object] | None = None) -> str:
-    """Gives the one line with which loading is refused."""
+    """Return the one line with which loading is refused."""
     with pytest.raises(ConfigurationError) as refused:
         load(config_file, overrides)
     message = str(refused.value)
@@ -65,7 +65,7 @@ def complaint(config_file: Path | None = None, overrides: dict[str, object] | No
 
 
 def sample(key: str) -> tuple[str, object]:
-    """Gives text that is a value of the key, and the value as it is shown."""
+    """Return text that is a value of the key, and the value as it is shown."""
     if key in COUNT_KEYS or key in SECONDS_KEYS:
         return "20", 20
     if key in SWITCH_KEYS:

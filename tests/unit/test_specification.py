@@ -40,25 +40,25 @@ ROOT = Path(__file__).parents[2]
 
 
 def outcome(*hits: SearchHit, widths: Limits | None = None) -> Outcome:
-    """Concludes the hits of one path under the default budget."""
+    """Conclude the hits of one path under the default budget."""
     return conclude([answer(*hits)], limits=widths or limits(), budget=budget())
 
 
 def keys(evidence: Sequence[Evidence]) -> list[str]:
-    """Gives the evidence's keys, in rank order."""
+    """Return the evidence's keys, in rank order."""
     return [item.document_id for item in evidence]
 
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Gives an environment in which no setting is set."""
+    """Return an environment in which no setting is set."""
     for name in (CONFIG_FILE_VARIABLE, *map(environment_name, setting_keys(Settings))):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
 
 def widths_with(environment: pytest.MonkeyPatch, variables: Mapping[str, str]) -> Limits:
-    """Loads the configured widths with some variables set."""
+    """Load the configured widths with some variables set."""
     for name, value in variables.items():
         environment.setenv(name, value)
     return load().rag.limits

@@ -17,7 +17,7 @@ from pipeline.lookup import LookupPipeline
 from pipeline.model import SearchHit
 from streams.kafka.publishing import Publisher, RecordTooLarge
 from streams.kafka.records import ConsumedRecord, ProducedRecord
-from streams.recordings.recording import RecordedIndex, decode
+from streams.recordings.recording import RecordedIndex, decode_recording
 from streams.settings.model import TopicSettings
 from streams.stage.answering import Answerer
 from streams.stage.recorder import Recorder
@@ -54,12 +54,12 @@ class FakePublisher:
         self.max_bytes: dict[str, int] = {}
 
     def check_size(self, record: ProducedRecord) -> None:
-        """Refuses a record with a value that is too large for its topic."""
+        """Refuse a record with a value that is too large for its topic."""
         if len(record.value or b"") > self.max_bytes.get(record.topic, 1_000_000):
             raise RecordTooLarge(f"too large for {record.topic}")
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
-        """Waits for the confirmation."""
+        """Wait for the confirmation."""
         self.publishing.set()
         await self.confirms.wait()
         if self.error is not None:
@@ -123,7 +123,7 @@ class Harness:
     async def take(
         self, offset: int, value: bytes | None = None, *, partition: int = 0, key: bytes | None = None
     ) -> None:
-        """Hands over a record; without a value it is a request for `q` that has the offset as its id."""
+        """Hand over a record; without a value it is a request for `q` that has the offset as its id."""
         record = ConsumedRecord(
             topic=TOPIC,
             partition=partition,
@@ -136,7 +136,7 @@ class Harness:
         await self.stage.take(record, lambda: self.acknowledged.append((partition, offset)))
 
     def taking(self, offset: int, **others: Any) -> asyncio.Task[None]:
-        """Hands over a record that may have to wait."""
+        """Hand over a record that may have to wait."""
         return asyncio.create_task(self.take(offset, **others))
 
     @property
@@ -146,12 +146,12 @@ class Harness:
 
 
 def request(request_id: object, query: str = "q", **fields: object) -> bytes:
-    """Gives the value of a request."""
+    """Return the value of a request."""
     return json.dumps({"request_id": str(request_id), "query": query} | fields).encode()
 
 
 def slowly() -> tuple[asyncio.Event, SearchReply]:
-    """Gives the reply of a search that finds nothing, once the event is set."""
+    """Return the reply of a search that finds nothing, once the event is set."""
     slow = asyncio.Event()
 
     async def reply(_query: object) -> Sequence[SearchHit]:
@@ -163,7 +163,7 @@ def slowly() -> tuple[asyncio.Event, SearchReply]:
 
 @pytest.fixture(autouse=True)
 async def _watched() -> AsyncIterator[None]:
-    """Fails a test where something went wrong unseen; logs into nothing."""
+    """Fail a test where something went wrong unseen; logs into nothing."""
     with structlog.testing.capture_logs():
         async with nothing_goes_wrong_unseen():
             yield
@@ -349,7 +349,7 @@ async def test_recording_tells_of_the_result_that_was_published() -> None:
     await harness.take(0)
     await quiet()
     ((result, _, recorded),) = harness.publisher.published
-    recording = decode(recorded.value or b"")
+    recording = decode_recording(recorded.value or b"")
     assert (recording.result, recording.paths) == (json.loads(result.value or b""), ())
 
 
@@ -412,7 +412,7 @@ async def test_bound_makes_take_wait() -> None:
 
 
 async def started_at_once(harness: Harness, *places: tuple[int, bytes | None]) -> list[int]:
-    """Gives the indexes of the records, of partitions and keys, that are searched while none is confirmed."""
+    """Return the indexes of the records, of partitions and keys, searched while none is confirmed."""
     harness.publisher.confirms.clear()
     for index, (partition, key) in enumerate(places):
         await harness.take(index, request(index, str(index)), partition=partition, key=key)
@@ -560,12 +560,12 @@ WAITING = StagePolicy(max_in_flight=100, waits_for_search=True)
 
 
 def never_probing() -> CircuitBreaker:
-    """Gives a circuit that one failure opens, and that no time closes."""
+    """Return a circuit that one failure opens, and that no time closes."""
     return CircuitBreaker(failure_threshold=1, probe_interval_s=3_600)
 
 
 def down_until(up: asyncio.Event, circuit: CircuitBreaker) -> SearchReply:
-    """Gives the reply of a search that is down, and says so to its circuit, until the event is set."""
+    """Return the reply of a search that is down, and say so to its circuit, until the event is set."""
 
     async def reply(_query: object) -> Sequence[SearchHit]:
         if not up.is_set():
@@ -577,7 +577,7 @@ def down_until(up: asyncio.Event, circuit: CircuitBreaker) -> SearchReply:
 
 
 def come_up(up: asyncio.Event, circuit: CircuitBreaker) -> None:
-    """Lets the search be up, and its circuit know."""
+    """Let the search be up, and its circuit know."""
     up.set()
     circuit.succeeded()
 

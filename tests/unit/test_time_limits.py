@@ -11,17 +11,17 @@ from pipeline.time_limits import TimeLimit
 
 
 def within(seconds: float) -> TimeLimit:
-    """Gives a limit that strikes so many seconds from now."""
+    """Return a limit that strikes so many seconds from now."""
     return TimeLimit(asyncio.get_running_loop().time() + seconds)
 
 
 async def wait_for_ever() -> None:
-    """Ends only when it is cancelled."""
+    """End only when it is cancelled."""
     await asyncio.Event().wait()
 
 
 async def limited(seconds: float) -> None:
-    """Waits for ever, within a limit."""
+    """Wait for ever, within a limit."""
     with within(seconds):
         await wait_for_ever()
 

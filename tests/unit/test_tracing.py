@@ -40,7 +40,7 @@ FOUND: SearchReply = answering(hit("docA", 0, content=PRIVATE))
 
 
 async def one_each(texts: Sequence[str]) -> Sequence[Vector]:
-    """Embeds everything alike."""
+    """Embed everything alike."""
     return [(1.0, 0.0)] * len(texts)
 
 
@@ -59,18 +59,18 @@ class MemoryPublisher:
         self.max_bytes = 10_000
 
     def check_size(self, record: ProducedRecord) -> None:
-        """Refuses a record with too many bytes of headers."""
+        """Refuse a record with too many bytes of headers."""
         if sum(len(value or b"") for _name, value in record.headers) > self.max_bytes:
             raise RecordTooLarge("too large")
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
-        """Confirms at once."""
+        """Confirm at once."""
         if self.error is not None:
             raise self.error
         self.published += records
 
     def headers(self, topic: str = "lookup.results") -> dict[str, bytes | None]:
-        """Gives the headers of the one record on a topic."""
+        """Return the headers of the one record on a topic."""
         (record,) = (record for record in self.published if record.topic == topic)
         return dict(record.headers)
 
@@ -108,7 +108,7 @@ class Traced:
         )
 
     async def take(self, value: bytes | None, headers: Headers = (), *, key: bytes | None = b"k") -> None:
-        """Lets the stage answer a record."""
+        """Let the stage answer a record."""
         record = ConsumedRecord(
             topic="lookup.requests",
             partition=3,
@@ -122,12 +122,12 @@ class Traced:
         await quiet()
 
     async def ask(self, *queries: str, headers: Headers = ()) -> None:
-        """Lets the stage answer a request."""
+        """Let the stage answer a request."""
         texts = ", ".join(f'"{text}"' for text in queries)
         await self.take(f'{{"request_id": "r-1", "queries": [{texts}]}}'.encode(), headers)
 
     def produced(self) -> tuple[ReadableSpan, Headers]:
-        """Gives a producer's span, and the headers that carry it."""
+        """Return a producer's span, and the headers that carry it."""
         carrier: dict[str, str] = {}
         with self._tracer.start_as_current_span("send lookup.requests", kind=SpanKind.PRODUCER):
             TraceContextTextMapPropagator().inject(carrier)
@@ -136,11 +136,11 @@ class Traced:
         )
 
     def spans(self, name: str) -> list[ReadableSpan]:
-        """Gives the spans of one name that have ended."""
+        """Return the spans of one name that have ended."""
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
 
     def span(self, name: str) -> ReadableSpan:
-        """Gives the one span of a name."""
+        """Return the one span of a name."""
         (span,) = self.spans(name)
         return span
 
@@ -151,23 +151,23 @@ class Traced:
 
 
 def new_settings(**overrides: Any) -> Settings:
-    """Gives settings as they are by default."""
+    """Return settings as they are by default."""
     return loading.load(overrides=overrides)
 
 
 def ids(span: ReadableSpan) -> tuple[int, int]:
-    """Gives trace and span."""
+    """Return trace and span."""
     assert span.context is not None
     return span.context.trace_id, span.context.span_id
 
 
 def parent_ids(span: ReadableSpan) -> tuple[int, int] | None:
-    """Gives trace and span of the parent."""
+    """Return trace and span of the parent."""
     return None if span.parent is None else (span.parent.trace_id, span.parent.span_id)
 
 
 def carried(headers: Mapping[str, bytes | None]) -> tuple[int, int]:
-    """Gives trace and span that headers carry."""
+    """Return trace and span that headers carry."""
     _version, trace, span, _flags = (headers["traceparent"] or b"").decode().split("-")
     return int(trace, 16), int(span, 16)
 
@@ -373,7 +373,7 @@ class HangingExporter(SpanExporter):
         self.exported = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Takes them, late."""
+        """Accept them, late."""
         del spans
         self.answers.wait(60)
         self.exported = True

@@ -17,18 +17,18 @@ class JsonReport:
     """Writes `{"requests": […], "summary": {…}}`, a request a line; nothing before the first is known."""
 
     def __init__(self, output: BinaryIO) -> None:
-        """Takes where to write."""
+        """Initialize with where to write."""
         self._output = output
         self._separator = b'{"requests": [\n'
 
     def add(self, difference: Difference) -> None:
-        """Writes a request, if its result is not the same to the byte."""
+        """Write a request, if its result is not the same to the byte."""
         if difference.differs:
             self._output.write(self._separator + orjson.dumps(request_json(difference)))
             self._separator = b",\n"
 
     def close(self, comparison: Comparison, checks: Sequence[Check]) -> None:
-        """Writes the rest."""
+        """Write the rest."""
         opening = b"" if self._separator == b",\n" else self._separator
         summary = orjson.dumps(summary_json(comparison, checks))
         self._output.write(opening + b'\n], "summary": ' + summary + b"}\n")
@@ -36,7 +36,7 @@ class JsonReport:
 
 
 def request_json(difference: Difference) -> dict[str, Any]:
-    """Gives one request, without its texts."""
+    """Return one request, without its texts."""
     base, candidate = difference.base, difference.candidate
     return {
         "request_id": base.request_id,
@@ -64,7 +64,7 @@ def request_json(difference: Difference) -> dict[str, Any]:
 
 
 def summary_json(comparison: Comparison, checks: Sequence[Check]) -> dict[str, Any]:
-    """Gives everything about all requests together."""
+    """Return everything about all requests together."""
     totals = comparison.totals
     return {
         "base": {"file": comparison.base, "counts": comparison.base_counts},

@@ -39,7 +39,7 @@ class Card:
 
 
 def cards(difference: Difference) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
-    """Gives the base's cards and the candidate's, each in rank order."""
+    """Return the base's cards and the candidate's, each in rank order."""
     base: dict[int, Card] = {lost.item.rank: _lost_card(lost) for lost in difference.lost}
     candidate: dict[int, Card] = {item.rank: _card(item, "new", ("new",)) for item in difference.new}
     for pair in difference.pairs:
@@ -54,7 +54,7 @@ def cards(difference: Difference) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
 
 
 def _column(items: Sequence[Item], known: dict[int, Card]) -> tuple[Card, ...]:
-    """Puts cards in order; where nothing was compared, evidence is as it is."""
+    """Put cards in order; where nothing was compared, evidence is as it is."""
     return tuple(known[item.rank] if item.rank in known else _card(item, "kept", ()) for item in items)
 
 

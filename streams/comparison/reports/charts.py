@@ -31,7 +31,7 @@ class Bar:
 
 
 def bars(counts: Sequence[int]) -> tuple[Bar, ...]:
-    """Lays out the distribution of a share: equal parts of 0 to 1, and last exactly 1.
+    """Lay out the distribution of a share: equal parts of 0 to 1, and last exactly 1.
 
     Heights are square roots of counts: one request among thousands is still seen.
     """

@@ -18,7 +18,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(comparison: Comparison, checks: Sequence[Check]) -> str:
-    """Gives a test case for each threshold; where there is none, one that says what was found and passes."""
+    """Return a test case for each threshold; where there is none, one that says what was found and passes."""
     suite = TestSuite("lookup-stage compare")
     text = xml_text("\n".join([*findings(comparison), *_worst(comparison)]))
     for one in checks:
@@ -39,7 +39,7 @@ def junit_xml(comparison: Comparison, checks: Sequence[Check]) -> str:
 
 
 def xml_text(text: str) -> str:
-    """Gives text without the characters that XML cannot hold."""
+    """Return text without the characters that XML cannot hold."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -22,7 +22,7 @@ _FOLDER = "templates"
 
 
 def html_page(comparison: Comparison, checks: Sequence[Check]) -> str:
-    """Gives the page; the requests that changed most are in it whole, all others as figures.
+    """Return the page; the requests that changed most are in it whole, all others as figures.
 
     Everything that comes from recordings is escaped, and the page's policy lets no script and no style be
     used but its own, and nothing be loaded.
@@ -63,5 +63,5 @@ def _hash(text: str) -> str:
 
 
 def _drift(difference: Difference) -> float:
-    """Gives the largest change of a score in a request."""
+    """Return the largest change of a score in a request."""
     return max((abs(pair.candidate.score - pair.base.score) for pair in difference.pairs), default=0.0)

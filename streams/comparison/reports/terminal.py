@@ -15,14 +15,14 @@ from streams.comparison.relevance import Relevance
 from streams.comparison.reports.words import share, why
 from streams.comparison.summary import MeanOverlap
 from streams.comparison.thresholds import Check
-from streams.printable import printable
+from streams.output.printable import printable
 
 MAX_SHOWN_REQUESTS = 10
 MAX_ID_CHARS = 40
 
 
 def print_comparison(comparison: Comparison, checks: Sequence[Check], console: Console | None = None) -> None:
-    """Prints what was found, the overlaps, the worst requests and the checks."""
+    """Print what was found, the overlaps, the worst requests and the checks."""
     console = console or Console()
     totals = comparison.totals
     console.print(Text(printable(f"{comparison.base} → {comparison.candidate}"), style="bold"))

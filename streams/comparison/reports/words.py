@@ -7,14 +7,14 @@ from streams.comparison.findings import WHY
 
 
 def share(value: float | None) -> str:
-    """Gives a share to four digits, `-` where there is none; one that is not whole does not look so."""
+    """Return a share to four digits, `-` where there is none; one that is not whole does not look so."""
     if value is None:
         return "-"
     return f"{min(value, 0.9999) if value < 1.0 else value:.4f}"
 
 
 def why(difference: Difference) -> str:
-    """Says in a few words what became of a request."""
+    """Say in a few words what became of a request."""
     base, candidate = difference.base, difference.candidate
     if difference.status_changed:
         error = f" ({candidate.error})" if candidate.error else ""

@@ -19,12 +19,12 @@ class Retriever:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str) -> dict[str, Any]:  # noqa: ARG002 - as retrievers are asked
-        """Makes the documents."""
+        """Make the documents."""
         return {"documents": _documents(self._rows)}
 
 
 def whole(paths: Sequence[dict[str, Any]], width: int) -> Callable[[], bytes]:
-    """Runs the components as a pipeline."""
+    """Run the components as a pipeline."""
     pipeline = Pipeline()
     pipeline.add_component("joiner", DocumentJoiner(top_k=width))
     names = [f"retriever_{path['query']}" for path in paths]
@@ -36,7 +36,7 @@ def whole(paths: Sequence[dict[str, Any]], width: int) -> Callable[[], bytes]:
 
 
 def by_hand(paths: Sequence[dict[str, Any]], width: int) -> Callable[[], bytes]:
-    """Runs the joiner on its own."""
+    """Run the joiner on its own."""
     joiner = DocumentJoiner(top_k=width)
     return lambda: _json(joiner.run(documents=[_documents(path["hits"]) for path in paths])["documents"])
 

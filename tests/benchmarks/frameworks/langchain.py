@@ -33,13 +33,13 @@ class Retriever(BaseRetriever):
 
 
 def whole(paths: Sequence[dict[str, Any]], width: int) -> Callable[[], bytes]:
-    """Runs the merger, and serialises as the library does."""
+    """Run the merger, and serialise as the library does."""
     merger = MergerRetriever(retrievers=[Retriever(rows=path["hits"]) for path in paths])
     return lambda: orjson.dumps(dumpd(_distinct(merger.invoke("query"))[:width]))
 
 
 def by_hand(paths: Sequence[dict[str, Any]], width: int) -> Callable[[], bytes]:
-    """Has of the library its documents, as the Pydantic models that they are, and its function."""
+    """Take from the library its documents, as the Pydantic models that they are, and its function."""
 
     def joined() -> bytes:
         distinct = _distinct(chain.from_iterable(_documents(path["hits"]) for path in paths))
@@ -60,6 +60,6 @@ def _documents(rows: Sequence[dict[str, Any]]) -> list[Document]:
 
 
 def _distinct(documents: Iterable[Document]) -> list[Document]:
-    """Ranks by the scores, which documents have among their metadata, and keeps the best of equal ones."""
+    """Rank by the scores, which documents have among their metadata, and keep the best of equal ones."""
     ranked = sorted(documents, key=lambda document: document.metadata["score"], reverse=True)
     return list(unique_by_key(ranked, lambda document: document.id))

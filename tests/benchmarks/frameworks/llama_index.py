@@ -23,7 +23,7 @@ class Retriever(BaseRetriever):
 
 
 def whole(paths: Sequence[dict[str, Any]], width: int) -> Callable[[], bytes]:
-    """Runs the fusion retriever: one query, so no model is asked for more, and no event loop of its own."""
+    """Run the fusion retriever: one query, so no model is asked for more, and no event loop of its own."""
     retriever = QueryFusionRetriever(
         [Retriever(path["hits"]) for path in paths],
         llm=MockLLM(),
@@ -36,7 +36,7 @@ def whole(paths: Sequence[dict[str, Any]], width: int) -> Callable[[], bytes]:
 
 
 def by_hand(paths: Sequence[dict[str, Any]], width: int) -> Callable[[], bytes]:
-    """Fuses the nodes by their ids, as its guide to a retriever from scratch does in code of its own."""
+    """Fuse the nodes by their ids, as its guide to a retriever from scratch does in code of its own."""
 
     def fused() -> bytes:
         best: dict[str, NodeWithScore] = {}

@@ -21,7 +21,7 @@ SILENT = {"HAYSTACK_TELEMETRY_ENABLED": "False", "LANGSMITH_TRACING": "false"}
 
 
 def frameworks(rounds: int, say: Callable[[str], object]) -> Iterator[Figure]:
-    """Measures processor time; each framework must be that many times the stage's, in both of its forms."""
+    """Measure processor time; each framework must be that many times the stage's, in both of its forms."""
     os.environ |= SILENT
     hits = made_hits(PATHS, WIDTH)
     limits = Limits(retrieve_k=WIDTH, return_n=BLOCKS, max_chunks_per_document=2)
@@ -44,7 +44,7 @@ def frameworks(rounds: int, say: Callable[[str], object]) -> Iterator[Figure]:
 
 
 def check_blocks(blocks: Sequence[dict[str, Any]], hits: Sequence[dict[str, Any]]) -> None:
-    """Checks what a framework gives: five blocks, the best hit's first, and no chunk twice."""
+    """Check what a framework gives: five blocks, the best hit's first, and no chunk twice."""
     best = max((row for path in hits for row in path["hits"]), key=lambda row: row["score"])
     chunks = [_chunk(block) for block in blocks]
     assert len(chunks) == len(set(chunks)) == BLOCKS, chunks
@@ -52,7 +52,7 @@ def check_blocks(blocks: Sequence[dict[str, Any]], hits: Sequence[dict[str, Any]
 
 
 def _contestants(hits: Sequence[dict[str, Any]]) -> dict[tuple[str, str], Callable[[], bytes]]:
-    """Makes each framework's two forms; only those who measure have the frameworks."""
+    """Make each framework's two forms; only those who measure have the frameworks."""
     from tests.benchmarks.frameworks import haystack, langchain, llama_index
 
     libraries = zip(AT_LEAST, (haystack, llama_index, langchain), strict=True)
@@ -64,7 +64,7 @@ def _contestants(hits: Sequence[dict[str, Any]]) -> dict[tuple[str, str], Callab
 
 
 def _chunk(block: dict[str, Any]) -> tuple[str, int]:
-    """Finds which chunk a block is, at whatever depth its metadata stand."""
+    """Find which chunk a block is, at whatever depth its metadata stand."""
     if "docId" in block:
         return block["docId"], block["chunkIndex"]
     (found,) = [_chunk(value) for value in block.values() if isinstance(value, dict) and value]

@@ -13,7 +13,7 @@ BATCH = 1_000
 
 
 async def main() -> None:
-    """Passes requests on until it is ended."""
+    """Pass requests on until it is ended."""
     kafka = Settings().kafka
     consumer = AIOKafkaConsumer(
         kafka.topics.requests,

@@ -14,7 +14,7 @@ WORKERS = 64
 
 
 async def main() -> None:
-    """Answers requests until it is ended."""
+    """Answer requests until it is ended."""
     async with running_job() as job:
         kafka = job.settings.kafka
         broker = KafkaBroker(kafka.bootstrap_servers, acks="all", enable_idempotence=True, logger=None)

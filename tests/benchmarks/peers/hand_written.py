@@ -13,7 +13,7 @@ BATCH = 128
 
 
 async def main() -> None:
-    """Answers requests until it is ended."""
+    """Answer requests until it is ended."""
     async with running_job() as job:
         kafka = job.settings.kafka
         consumer = AIOKafkaConsumer(
@@ -41,7 +41,7 @@ async def main() -> None:
 
 
 async def answer(job: Job, producer: AIOKafkaProducer, message: Any) -> None:
-    """Answers one request, confirmed."""
+    """Answer one request, confirmed."""
     value = await job.look_up(message.value)
     await producer.send_and_wait(job.settings.kafka.topics.results, value=value, key=message.key)
 

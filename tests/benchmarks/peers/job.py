@@ -13,7 +13,7 @@ from pipeline.model import Lookup, PathHits, SearchHit, SearchQuery, Vector
 from pipeline.outcome import PathAnswer, conclude
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
 from streams.settings.model import Settings
-from streams.wire.results import LookupResult, encode
+from streams.wire.results import LookupResult, encode_result
 from streams.worker.bootstrap import running_embedder, running_search
 
 
@@ -26,7 +26,7 @@ class Job:
     embedder: EmbeddingPort | None
 
     async def look_up(self, value: bytes) -> bytes:
-        """Answers one request with one call of the embedder and one of the search."""
+        """Answer one request with one call of the embedder and one of the search."""
         request, lookup = understood(value, self.settings)
         vectors: Sequence[Vector | None] = [None]
         if self.embedder is not None:
@@ -38,7 +38,7 @@ class Job:
 
 @asynccontextmanager
 async def running_job() -> AsyncIterator[Job]:
-    """Starts embedder and search, and stops them again."""
+    """Start embedder and search, and stop them again."""
     settings = Settings()
     async with (
         running_embedder(settings.embedding) as embedder,
@@ -48,7 +48,7 @@ async def running_job() -> AsyncIterator[Job]:
 
 
 def understood(value: bytes, settings: Settings) -> tuple[dict[str, Any], Lookup]:
-    """Reads a request, and fills in the defaults."""
+    """Read a request, and fill in the defaults."""
     request = orjson.loads(value)
     configured = settings.rag.limits
     lookup = Lookup(
@@ -65,10 +65,10 @@ def understood(value: bytes, settings: Settings) -> tuple[dict[str, Any], Lookup
 
 
 def answered(request: dict[str, Any], lookup: Lookup, hits: Sequence[SearchHit]) -> bytes:
-    """Turns hits into the bytes of the result."""
+    """Turn hits into the bytes of the result."""
     answer = PathAnswer(query=0, hits=PathHits(query=0, hits=tuple(hits)))
     outcome = conclude([answer], limits=lookup.limits, budget=lookup.budget, explain=False)
-    return encode(
+    return encode_result(
         LookupResult(
             request_id=request["request_id"],
             status=outcome.status,

@@ -17,7 +17,7 @@ from tests.benchmarks.ports import hits_of
 
 
 def main() -> None:
-    """Answers requests until it is ended."""
+    """Answer requests until it is ended."""
     settings = Settings()
     kafka = settings.kafka
     search = _milvus(settings) if settings.search.port == "milvus-dense" else _instant

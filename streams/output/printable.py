@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """Escapes what would act on the terminal, or begin a line, instead of being seen."""
+    """Escape what would act on the terminal, or begin a line, instead of being seen."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text

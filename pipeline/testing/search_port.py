@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipeline.adapters.in_memory import Row
 from pipeline.errors import SearchRejected
 from pipeline.identity import EVIDENCE_KEY, identify, metadata_object
 from pipeline.model import Condition, Dropped, Scalar, SearchHit, SearchQuery, Vector
 from pipeline.ports import KnowledgeSearchPort
+from pipeline.testing.in_memory import Row
 
 TIMEOUT_S = 20.0
 DIMENSION = 4
@@ -51,7 +51,7 @@ NASTY = (
 
 
 def known_rows(*, integer_ids: bool = False) -> tuple[Row, ...]:
-    """Gives rows in the order in which `toward(0)` finds them."""
+    """Return rows in the order in which `toward(0)` finds them."""
     metadata: list[dict[str, object]] = [
         {"number": 1, "team": "blue", "level": 5},
         {"number": 1.0, "team": "red", "level": 5},
@@ -77,7 +77,7 @@ def known_rows(*, integer_ids: bool = False) -> tuple[Row, ...]:
 
 
 def toward(index: int) -> Vector:
-    """Gives the vector of the row at an index."""
+    """Return the vector of the row at an index."""
     angle = index * math.pi / 100
     return (math.cos(angle), math.sin(angle), 0.0, 0.0)
 
@@ -87,17 +87,17 @@ NEAREST_FIRST = toward(0)
 
 
 def asking(*conditions: Condition, vector: Vector | None = NEAREST_FIRST, limit: int = 100) -> SearchQuery:
-    """Gives a query, by default for all rows, the first row's first."""
+    """Return a query, by default for all rows, the first row's first."""
     return SearchQuery(text="any text", vector=vector, limit=limit, conditions=conditions)
 
 
 def field_is(field: str, *any_of: Scalar) -> Condition:
-    """Gives the condition that a field equals one of the values."""
+    """Return the condition that a field equals one of the values."""
     return Condition(field=field, any_of=any_of)
 
 
 async def ids(port: KnowledgeSearchPort, query: SearchQuery) -> list[str | int | None]:
-    """Gives the ids of a query's hits, best first."""
+    """Return the ids of a query's hits, best first."""
     return [hit.id for hit in await port.search(query, timeout_s=TIMEOUT_S)]
 
 

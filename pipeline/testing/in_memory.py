@@ -36,11 +36,11 @@ class InMemorySearch:
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        """Takes the rows; among equals the earlier is the better."""
+        """Initialize with the rows; among equals the earlier is the better."""
         self._rows = tuple(rows)
 
     async def start(self) -> None:
-        """Checks that all vectors have one dimension.
+        """Check that all vectors have one dimension.
 
         Raises:
             ConfigurationError: They have not.
@@ -55,7 +55,7 @@ class InMemorySearch:
         *,
         timeout_s: float,  # noqa: ARG002 - the port's signature; nothing here waits
     ) -> Sequence[SearchHit]:
-        """Finds the rows whose vectors point most nearly where the query's does.
+        """Find the rows whose vectors point most nearly where the query's does.
 
         Args:
             query: Its text is not used.
@@ -79,7 +79,7 @@ class InMemorySearch:
     async def search_many(
         self, queries: Sequence[SearchQuery], *, timeout_s: float
     ) -> Sequence[Sequence[SearchHit]]:
-        """Answers each query as `search` does, one after the other.
+        """Answer each query as `search` does, one after the other.
 
         Raises:
             SearchRejected: A query has no vector, or one of another dimension.
@@ -87,7 +87,7 @@ class InMemorySearch:
         return [await self.search(query, timeout_s=timeout_s) for query in queries]
 
     async def close(self) -> None:
-        """Has nothing to release."""
+        """Do nothing: nothing is held."""
 
 
 def _hit(row: Row, cosine: float) -> SearchHit:

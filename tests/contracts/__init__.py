@@ -1,1 +1,0 @@
-"""What every adapter of a port does, as suites that its tests inherit."""
