@@ -31,7 +31,7 @@ PURPOSES = {
     "kafka": "connections, topics, reading and publishing records",
     "output": "whole files, safe text for terminals",
     "settings": "the model, its sources, loading",
-    "adapters": "Milvus, in memory; retries, circuit, shared calls",
+    "adapters": "Milvus; retries, circuit, shared calls",
     "embedders": "WordLlama, OpenAI-compatible endpoints",
     "testing": "suites for ports, a port in memory",
     "core": "identity, post-processing, projection, ports",
@@ -92,7 +92,7 @@ def draw() -> str:
     """Return the picture as SVG."""
     drawing = _Drawing(imports())
     drawing.package("streams", "streams: the stage on Kafka", streams_rows())
-    drawing.package("pipeline", "pipeline: knows no Kafka", [PARTS, ["core"]])
+    drawing.package("pipeline", "pipeline: knows no Kafka", [["testing"], ["adapters", "embedders"], ["core"]])
     size = f'viewBox="0 0 {WIDTH} {drawing.y}"'
     return "\n".join(
         [
