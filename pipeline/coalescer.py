@@ -6,13 +6,15 @@ While calls are out, what arrives waits and goes together in the next; nothing w
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pipeline.errors import SearchError, SearchTimeout, SearchUnavailable
+from pipeline.errors import SearchError, SearchFailed, SearchTimeout, SearchUnavailable
+from pipeline.probing import Probe
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -56,21 +58,28 @@ class Coalescer(Generic[Q, A]):
     """Joins questions of one group into calls.
 
     A call that fails because the engine is not there or too slow fails for everybody in it. A call that is
-    refused, or fails in an unforeseen way, is asked again in halves until who is to blame is alone. It may
-    take as long as the most patient of its callers, and is cancelled when all of them have left.
+    refused, or fails in an unforeseen way, is asked again in halves until who is to blame is alone; so is one
+    that may have been refused, if the engine answers its probe. It may take as long as the most patient of
+    its callers, and is cancelled when all of them have left.
     """
 
     def __init__(
-        self, ask: Callable[[Sequence[Q], float], Awaitable[Sequence[A]]], *, max_calls: int
+        self,
+        ask: Callable[[Sequence[Q], float], Awaitable[Sequence[A]]],
+        *,
+        max_calls: int,
+        probe: Probe | None = None,
     ) -> None:
         """Initialize with what to ask with.
 
         Args:
             ask: Called with questions of one group and the seconds they have; gives one answer each.
             max_calls: Most calls out at once; at most two of them are of one group.
+            probe: Tells whether the engine answers; `None` if it cannot be probed.
         """
         self._ask = ask
         self._max_calls = max_calls
+        self._probe = probe
         self._groups: dict[Hashable, _Group[Q, A]] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._starting = False
@@ -146,19 +155,31 @@ class Coalescer(Generic[Q, A]):
         try:
             answers = await self._answers(questions)
         except (SearchUnavailable, SearchTimeout) as error:
+            if len(questions) > 1 and await self._is_refusal(error):
+                await self._answer_halves(questions, call)
+                return
             for each in questions:
                 _fail(each, _shared(error, call))
         except Exception as error:  # noqa: BLE001 - whatever it is, only those who caused it may get it
             if len(questions) == 1:
                 _fail(questions[0], error)
                 return
-            middle = len(questions) // 2
-            await self._answer(questions[:middle], call)
-            await self._answer(questions[middle:], call)
+            await self._answer_halves(questions, call)
         else:
             for each, answer in zip(questions, answers, strict=True):
                 if not each.answer.done():
                     each.answer.set_result(answer)
+
+    async def _answer_halves(self, questions: Sequence[_Question[Q, A]], call: _Call) -> None:
+        middle = len(questions) // 2
+        await self._answer(questions[:middle], call)
+        await self._answer(questions[middle:], call)
+
+    async def _is_refusal(self, error: SearchError) -> bool:
+        """Return whether a failed call may have been refused for the sake of one of its questions."""
+        if self._probe is None or not isinstance(error, SearchFailed) or error.refusal is None:
+            return False
+        return await self._probe.is_answered()
 
     async def _answers(self, questions: Sequence[_Question[Q, A]]) -> Sequence[A]:
         left = max(each.deadline for each in questions) - asyncio.get_running_loop().time()
@@ -190,7 +211,7 @@ def _fail(question: _Question[Q, A], error: Exception) -> None:
 
 def _shared(error: SearchError, call: object) -> SearchError:
     """Return each caller an error of its own, for each counts its tries in it."""
-    own = type(error)(*error.args)
+    own = copy.copy(error)
     own.call = call
     own.__cause__ = error.__cause__ or error
     return own

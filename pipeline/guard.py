@@ -6,9 +6,12 @@ agent has seen.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import quote
 
 
 class CitableEvidence(Protocol):
@@ -62,8 +65,9 @@ class CitationCheck:
 def check_citations(result: CitableResult, cited_ids: Iterable[str]) -> CitationCheck:
     """Return which of the ids that an agent cites stand in the evidence it was shown.
 
-    Ids are compared as they are: no case folding, no stripping. An id that is an evidence key and a
-    document's id as well counts as the evidence key. A blank id is never projected.
+    Ids are compared exactly, as they are: no case folding, no stripping, no brackets or punctuation around
+    them. `extract_citations` finds them in a text. An id that is an evidence key and a document's id as well
+    counts as the evidence key. A blank id is never projected.
 
     Args:
         result: The result that the agent works with.
@@ -84,6 +88,88 @@ def check_citations(result: CitableResult, cited_ids: Iterable[str]) -> Citation
         ),
         not_projected=tuple(cited_id for cited_id, found in chunks.items() if not found),
     )
+
+
+def extract_citations(text: str, result: CitableResult) -> tuple[str, ...]:
+    """Return the ids of the evidence that a text cites, each once, in the order of their first mention.
+
+    The text is searched for the evidence keys and document ids of the result, whatever stands around them:
+    brackets of any kind, quotes, links, lists, punctuation. An id must be a whole token: `docA#chunk-1` is
+    not in `docA#chunk-12`, nor `docA` in `docA#chunk-1`, `docA.md` or `old/docA`. Where several ids fit, the
+    longest is meant. Letters must be equal, case included; a backslash before punctuation (Markdown),
+    percent-encoding (`docA%23chunk-1`), a non-breaking hyphen, and any white space for a space make no
+    difference.
+
+    A document whose id is an ordinary word is found wherever that word stands. An id that is not in the
+    evidence is not found: nothing in a text tells it from other words.
+
+    Args:
+        text: What the agent wrote.
+        result: The result that it works with.
+    """
+    names = (name for item in result.evidence for name in (item.document_id, item.doc_id))
+    ids = dict.fromkeys(name for name in names if name is not None and name.strip())
+    if not ids:
+        return ()
+    spellings = sorted(
+        ((spelling, each) for each in ids for spelling in _spellings(each)),
+        key=lambda pair: (-len(pair[0]), pair[0] != pair[1]),
+    )
+    found = (
+        spellings[match.lastindex - 1][1]
+        for match in _pattern([spelling for spelling, _ in spellings]).finditer(text)
+        if match.lastindex is not None and not _goes_on(text, match.end())
+    )
+    return tuple(dict.fromkeys(found))
+
+
+_LETTER = r"[^\W_]"
+"""A letter or digit of any script."""
+
+_UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+"""A letter of a script without spaces between words, or with particles that follow other scripts without."""
+
+_HYPHENS = "-\u2010\u2011"
+_JOINERS = f"[{_HYPHENS}_./#%@\\\\]"
+"""What joins the parts of a token; at its ends it is punctuation."""
+
+_ESCAPABLE = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+def _spellings(cited_id: str) -> Iterable[str]:
+    """Return an id as it is written in text and in links, each spelling once."""
+    # A lone surrogate has no percent-encoding.
+    encoded = (quote(cited_id, safe=safe, errors="replace") for safe in ("/#:", "/:", ""))
+    return dict.fromkeys((cited_id, *encoded))
+
+
+def _pattern(spellings: Sequence[str]) -> re.Pattern[str]:
+    """Return a pattern that finds any of the spellings that stands alone, each as a group of its own."""
+    begins = f"(?:(?<!{_LETTER})|(?<={_UNSPACED})|(?={_UNSPACED}))(?<!{_LETTER}{_JOINERS})"
+    is_no_other_id = "(?<!vector:)(?<!content:)"
+    first = "".join({re.escape(spelling[0]) for spelling in spellings} | {re.escape("\\"), *_HYPHENS[1:]})
+    groups = "|".join(f"({_alone(spelling)})" for spelling in spellings)
+    return re.compile(f"{begins}{is_no_other_id}(?=[{first}\\s])(?:{groups})(?!(?:{_JOINERS}|:){_LETTER})")
+
+
+def _alone(spelling: str) -> str:
+    before = f"(?<!{_UNSPACED})" if re.match(_UNSPACED, spelling) else ""
+    after = f"(?!{_UNSPACED})" if re.match(_UNSPACED, spelling[-1]) else f"(?:(?!{_LETTER})|(?={_UNSPACED}))"
+    return f"{before}{''.join(map(_character, spelling))}{after}"
+
+
+def _character(character: str) -> str:
+    if character == "-":
+        return rf"\\?[{_HYPHENS}]"
+    if character.isspace():
+        return r"\s"
+    escaped = re.escape(character)
+    return rf"\\?{escaped}" if character in _ESCAPABLE else escaped
+
+
+def _goes_on(text: str, end: int) -> bool:
+    """Say whether a mark follows, such as an accent, which is no letter to `re` but belongs to the last."""
+    return unicodedata.category(text[end : end + 1] or " ").startswith("M")
 
 
 def _checked(cited_id: object) -> str:

@@ -36,6 +36,7 @@ class KnowledgeSearchPort(Protocol):
 
         Raises:
             SearchUnavailable: The engine cannot be reached or is failing.
+            SearchFailed: The same, or the engine refuses this question; see `CanBeProbed`.
             SearchTimeout: The engine gave up in time.
             SearchRejected: The engine refuses this question and will refuse it again.
         """
@@ -87,6 +88,24 @@ class DescribesIndex(Protocol):
     @property
     def index(self) -> IndexDescription:
         """What is searched, as it was when the port started."""
+
+
+@runtime_checkable
+class CanBeProbed(Protocol):
+    """What a search port or an embedder may have beside its methods: failures are then tested.
+
+    A port without it is taken at its word: what it raises as `SearchUnavailable` or `SearchTimeout` counts.
+    """
+
+    async def probe(self, *, timeout_s: float) -> None:
+        """Ask a cheap question that is known to be good.
+
+        Args:
+            timeout_s: Seconds in which to answer.
+
+        Raises:
+            SearchError: It was not answered.
+        """
 
 
 class EmbeddingPort(Protocol):

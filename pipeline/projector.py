@@ -8,6 +8,14 @@ from dataclasses import replace
 from pipeline.model import Budget, Dropped, DropReason, Evidence
 from pipeline.values import statically_frozen
 
+FREE_LABEL_CHARS = 500
+"""What source, title and breadcrumb of one item may have together beside its content."""
+
+MAX_LABEL_CHARS = 1_000
+"""Most characters of source, title and breadcrumb of one item together."""
+
+_ELLIPSIS = "…"
+
 
 @statically_frozen(frozen=True, slots=True, kw_only=True)
 class Projected:
@@ -39,6 +47,11 @@ def project(blocks: Sequence[Evidence], budget: Budget) -> Projected:
     `max_total_chars` is shortened to it if at least `min_chars_per_item` are left, or if it is the first;
     otherwise it is dropped and the next is tried. No budget is ever exceeded.
 
+    Source, title and breadcrumb of an item are free up to 500 characters together. What is over, up to 1,000,
+    counts against the budgets as content does, and stays only where content leaves room for it; what has no
+    room is cut from the longest of them. So an item has at most `max_chars_per_item` and 500 characters, and
+    all together have at most `max_total_chars` and 500 for each. Ids are never shortened.
+
     Args:
         blocks: Best first. A second block of one evidence key is dropped as a duplicate; blocks of one
             source are not duplicates.
@@ -67,6 +80,15 @@ def project(blocks: Sequence[Evidence], budget: Budget) -> Projected:
         rank = len(evidence) + 1
         item = block if room == length and block.rank == rank else _cut(block, rank=rank, room=room)
         left -= len(item.content)
+        labels = len(block.source or "") + len(block.title or "") + len(block.breadcrumb or "")
+        if labels > FREE_LABEL_CHARS:
+            paid = min(
+                min(labels, MAX_LABEL_CHARS) - FREE_LABEL_CHARS,
+                left,
+                budget.max_chars_per_item - len(item.content),
+            )
+            item = _with_labels_within(FREE_LABEL_CHARS + paid, item)
+            left -= paid
         evidence.append(item)
     return Projected(evidence=tuple(evidence), duplicates=duplicates, over_budget=over_budget)
 
@@ -108,6 +130,23 @@ def _cut(block: Evidence, *, rank: int, room: int) -> Evidence:
     content = shorten(block.content, room)
     truncated = block.truncated or content != block.content
     return replace(block, rank=rank, content=content, truncated=truncated)
+
+
+def _with_labels_within(limit: int, block: Evidence) -> Evidence:
+    """Return a block whose source, title and breadcrumb have at most so many characters together."""
+    labels = {"source": block.source, "title": block.title, "breadcrumb": block.breadcrumb}
+    known = sorted(((name, text) for name, text in labels.items() if text), key=lambda each: len(each[1]))
+    shorter: dict[str, str] = {}
+    for place, (name, text) in enumerate(known):
+        room = limit // (len(known) - place)
+        shorter[name] = text if len(text) <= room else shorten(text, room - len(_ELLIPSIS)) + _ELLIPSIS
+        limit -= len(shorter[name])
+    return replace(
+        block,
+        source=shorter.get("source"),
+        title=shorter.get("title"),
+        breadcrumb=shorter.get("breadcrumb"),
+    )
 
 
 def _drop(block: Evidence, why: DropReason) -> Dropped:

@@ -8,11 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from streams.moved import keep_old_names
+
 if TYPE_CHECKING:
-    from pipeline.guard import CitationCheck, CitedDocument, check_citations
+    from pipeline.guard import CitationCheck, CitedDocument, check_citations, extract_citations
     from pipeline.model import Dropped, Evidence, HitReason, Ledger, Limits, PathReport, Problem
-    from streams.client import ClientClosed, LookupClient, connected_client
+    from streams.client import ClientClosed, LookupClient, ResultUnreadable, connected_client
     from streams.settings.loading import load as load_settings
+    from streams.settings.model import Settings
     from streams.wire.requests import FieldProblem
     from streams.wire.results import LookupResult, Rejection
 
@@ -31,21 +34,28 @@ __all__ = [
     "PathReport",
     "Problem",
     "Rejection",
+    "ResultUnreadable",
+    "Settings",
     "check_citations",
     "connected_client",
+    "extract_citations",
     "load_settings",
 ]
 
 _MODULES = {
-    "pipeline.guard": ("CitationCheck", "CitedDocument", "check_citations"),
+    "pipeline.guard": ("CitationCheck", "CitedDocument", "check_citations", "extract_citations"),
     "pipeline.model": ("Dropped", "Evidence", "HitReason", "Ledger", "Limits", "PathReport", "Problem"),
-    "streams.client": ("ClientClosed", "LookupClient", "connected_client"),
+    "streams.client": ("ClientClosed", "LookupClient", "ResultUnreadable", "connected_client"),
     "streams.settings.loading": ("load_settings",),
+    "streams.settings.model": ("Settings",),
     "streams.wire.requests": ("FieldProblem",),
     "streams.wire.results": ("LookupResult", "Rejection"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 _OWN_NAMES = {"load_settings": "load"}
+
+
+keep_old_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+import warnings
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import orjson
+import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import LookupStageError
 from streams.kafka.connection import client_arguments
-from streams.kafka.records import Headers
+from streams.kafka.records import Headers, UndecodableHeaders
+from streams.kafka.tolerant_fetcher import ISOLATION, read_tolerantly
 from streams.kafka.topics import max_record_bytes, require_topics
 from streams.settings.model import KafkaSettings, TopicSettings
+from streams.wire.near_misses import near_misses
 from streams.wire.results import HEADER_REQUEST_ID, LookupResult, decode_result
 
+log = structlog.get_logger(__name__)
+
 POLL_MS = 1_000
+MAX_SHOWN_CHARS = 300
 
 
 class ClientClosed(LookupStageError):
     """The client no longer reads results: it was closed, or the brokers refuse."""
+
+
+class ResultUnreadable(LookupStageError, ValueError):
+    """What came for a request on the results topic is no result of it."""
 
 
 class LookupClient:
@@ -47,6 +58,9 @@ class LookupClient:
     ) -> LookupResult:
         """Send a request and await its result.
 
+        Fields that the stage does not know are sent, and ignored there. One that is nearly a known field is
+        warned of with `UserWarning`, for it was probably meant to be that.
+
         Args:
             request: The request's fields; a `request_id` is made up where it has none.
             key: Key of the request and of its result.
@@ -57,6 +71,7 @@ class LookupClient:
             TimeoutError: No result came in time.
             ValueError: The request's id is no text, or one that this client is waiting for already.
             TypeError: The request is not JSON.
+            ResultUnreadable: What came for it is no result: a tombstone, not JSON, or of another form.
             ClientClosed: The client was closed before the result came.
             aiokafka.errors.KafkaError: The request could not be sent.
         """
@@ -64,6 +79,8 @@ class LookupClient:
         if request_id is None:
             request_id = str(uuid.uuid4())
         body = orjson.dumps({**request, "request_id": request_id})
+        for name, meant in near_misses(request).items():
+            warnings.warn(f"request field {name} is ignored: did you mean {meant}?", stacklevel=2)
         with self._expected(request_id) as result:
             async with asyncio.timeout(timeout_s):
                 await self._producer.send_and_wait(
@@ -81,9 +98,7 @@ class LookupClient:
             while True:
                 for messages in (await self._consumer.getmany(timeout_ms=POLL_MS)).values():
                     for message in messages:
-                        waiting = self._waiting.get(_request_id(message.headers))
-                        if waiting is not None and not waiting.done():
-                            _settle(waiting, message.value)
+                        self._hand_over(message)
                 await self._take_in_new_partitions()
         except KafkaError as error:
             reason = f"results can no longer be read: {error}"
@@ -92,6 +107,27 @@ class LookupClient:
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(ClientClosed(reason))
+
+    def _hand_over(self, message: Any) -> None:
+        """Give a result to whoever waits for it; what is wrong with it is their concern alone."""
+        if isinstance(message.headers, UndecodableHeaders):
+            what = message.headers.undecodable
+            log.warning(
+                "results_undecodable",
+                partition=message.partition,
+                first_offset=what.first_offset,
+                last_offset=message.offset,
+                why=what.reason,
+            )
+            return
+        request_id = _request_id(message.headers)
+        waiting = self._waiting.get(request_id)
+        if waiting is None or waiting.done():
+            return
+        try:
+            waiting.set_result(_result_of(message, request_id))
+        except ResultUnreadable as error:
+            waiting.set_exception(error)
 
     async def _take_in_new_partitions(self) -> None:
         """Read the partitions too that the topic was given since, from their beginning."""
@@ -139,12 +175,15 @@ async def connected_client(kafka: KafkaSettings) -> AsyncIterator[LookupClient]:
         enable_idempotence=True,
         max_request_size=(await max_record_bytes(kafka, [requests]))[requests],
     )
-    consumer = AIOKafkaConsumer(**client_arguments(kafka), enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        **client_arguments(kafka), enable_auto_commit=False, isolation_level=ISOLATION
+    )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(producer.stop)
         await producer.start()
         stack.push_async_callback(consumer.stop)
         await consumer.start()
+        read_tolerantly(consumer)
         await _read_from_end(consumer, [TopicPartition(results, n) for n in range(partitions[results])])
         client = LookupClient(producer, consumer, kafka.topics)
         receiving = asyncio.create_task(client.receive())
@@ -164,11 +203,18 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-def _settle(waiting: asyncio.Future[LookupResult], value: bytes) -> None:
+def _result_of(message: Any, request_id: str) -> LookupResult:
+    place = f"request_id = {request_id!r}: offset {message.offset} of partition {message.partition}"
+    if message.value is None:
+        raise ResultUnreadable(f"{place} is a tombstone, not a result")
     try:
-        waiting.set_result(decode_result(value))
-    except ValueError as error:
-        waiting.set_exception(error)
+        result = decode_result(message.value)
+    except (ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())[:MAX_SHOWN_CHARS]
+        raise ResultUnreadable(f"{place} is not a result: {why}") from error
+    if result.request_id != request_id:
+        raise ResultUnreadable(f"{place} is the result of another request, {result.request_id!r}")
+    return result
 
 
 def _request_id(headers: Iterable[tuple[str, bytes | None]]) -> str:

@@ -2,7 +2,11 @@
 
 import os
 
+import pytest
 from hypothesis import settings
+
+# Before the suites are imported, so that their failures show both sides.
+pytest.register_assert_rewrite("pipeline.testing.embedding_port", "pipeline.testing.search_port")
 
 pytest_plugins = ["tests.support.fixtures"]
 

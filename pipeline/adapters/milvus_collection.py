@@ -12,6 +12,8 @@ from pipeline.adapters.milvus_filter import MetadataLayout
 from pipeline.errors import ConfigurationError
 
 MAX_RECONNECT_WAIT_MS = 1_000
+SHORTEST_SECRET = 4
+"""Characters of a secret; leaving out anything shorter would tell more than it hides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,14 @@ class MilvusCollection:
         return re.sub(r"//[^/]*@", "//", self.uri)
 
     @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show: the token and its password, and those that stand in the uri."""
+        in_uri = re.search(r"//([^/]*)@", self.uri)
+        pairs = (self.token or "", in_uri[1] if in_uri is not None else "")
+        secrets = (each for pair in pairs for each in (pair, pair.partition(":")[2]))
+        return tuple(each for each in secrets if len(each) >= SHORTEST_SECRET)
+
+    @property
     def cannot_open(self) -> str:
         """What to say where the client makes nothing of the uri, or cannot open the file."""
         return (
@@ -83,12 +93,14 @@ class CollectionShape:
         declared: Fields of the schema that are metadata, in its order; none with layout `field`.
         dynamic: Whether rows may have further fields.
         filterable: Whether the engine can look into the metadata.
+        types: With layout `flat`, the type of every field of the schema; conditions may name those.
     """
 
     dimension: int
     declared: tuple[str, ...]
     dynamic: bool
     filterable: bool
+    types: Mapping[str, DataType] = field(default_factory=dict)
 
 
 def read_shape(description: Mapping[str, Any], collection: MilvusCollection) -> CollectionShape:
@@ -110,8 +122,11 @@ def read_shape(description: Mapping[str, Any], collection: MilvusCollection) -> 
         filterable = metadata["type"] == DataType.JSON
         return CollectionShape(dimension=dimension, declared=(), dynamic=dynamic, filterable=filterable)
     own = {collection.id_field, collection.vector_field, collection.content_field}
-    declared = tuple(each for each in fields if each not in own and not _is_vector(fields[each]))
-    return CollectionShape(dimension=dimension, declared=declared, dynamic=dynamic, filterable=True)
+    declared = tuple(each for each in fields if each not in own and not _is_bulky(fields[each]))
+    types = {each: DataType(described["type"]) for each, described in fields.items()}
+    return CollectionShape(
+        dimension=dimension, declared=declared, dynamic=dynamic, filterable=True, types=types
+    )
 
 
 def check_dimension(shape: CollectionShape, collection: MilvusCollection, embedder: int) -> None:
@@ -125,6 +140,25 @@ def check_dimension(shape: CollectionShape, collection: MilvusCollection, embedd
             f"collection {collection.collection}: its vectors have {shape.dimension} dimensions,"
             f" the embedder's {embedder}"
         )
+
+
+def check_tenant_field(shape: CollectionShape, collection: MilvusCollection, tenant_field: str) -> None:
+    """Check that rows can be searched by the tenant, which is a string.
+
+    Raises:
+        ConfigurationError: No row could ever be found.
+    """
+    where = f"rag.tenant-field = {tenant_field}: collection {collection.collection}"
+    if not shape.filterable:
+        raise ConfigurationError(
+            f"{where}: field {collection.metadata_field} is VARCHAR, which cannot be filtered, must be JSON"
+        )
+    if collection.metadata_layout == "field" or (shape.dynamic and tenant_field not in shape.types):
+        return
+    if tenant_field not in shape.types:
+        raise ConfigurationError(f"{where}: no field {tenant_field}; it has {', '.join(shape.types)}")
+    if (kind := shape.types[tenant_field]) != DataType.VARCHAR:
+        raise ConfigurationError(f"{where}: field {tenant_field} is {kind.name}, must be VARCHAR")
 
 
 def _checked(
@@ -141,5 +175,7 @@ def _checked(
     return found
 
 
-def _is_vector(described: Mapping[str, Any]) -> bool:
-    return "VECTOR" in DataType(described["type"]).name
+def _is_bulky(described: Mapping[str, Any]) -> bool:
+    """Whether a field holds vectors or lists of objects, which are no metadata."""
+    name = DataType(described["type"]).name
+    return "VECTOR" in name or "STRUCT" in name

@@ -1,21 +1,32 @@
 """What Milvus and its client raise, as the errors of the search port.
 
-The messages are published, so they say the same each time; the engine's own words stay in `__cause__`.
-Whether trying again may help was read off Milvus 2.3 and Milvus Lite 3.2, and off the codes that newer
-servers declare.
+| what happened | error | asked again | moves the circuit |
+|---|---|---|---|
+| cannot be reached | `SearchUnavailable` | yes | yes |
+| token or rights refused | `SearchUnavailable` | yes | yes |
+| collection or database gone, not loaded | `SearchUnavailable` | yes | yes |
+| rate limit, quota, memory | `SearchUnavailable` | yes | yes |
+| no answer in time | `SearchTimeout` | yes | if the probe fails too |
+| refused, by a known code or known words | `SearchRejected` | no | no |
+| anything else | `SearchFailed` | yes | if the probe fails too, else it is a rejection |
+
+The messages are published, so they say the same each time. A refusal has the engine's reason as
+`milvus_reasons` cleans it; all the engine's words stay in `__cause__`. Codes and words were read off Milvus
+2.3 and Milvus Lite 3.2, and off what newer servers declare.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import grpc
 
 from pipeline.adapters.milvus_client import exceptions as vendor
-from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.adapters.milvus_reasons import reason_of
+from pipeline.errors import SearchError, SearchFailed, SearchRejected, SearchTimeout, SearchUnavailable
 
 EngineError: TypeAlias = vendor.MilvusException | grpc.RpcError
 """Everything that a call of the client raises about the engine."""
@@ -34,11 +45,13 @@ class _Failure:
         error: The port's error.
         message: The same words each time.
         telling: Whether the message says all there is, so that the engine's words would add nothing.
+        refusal: The message if the question turns out to be at fault, where it is not known.
     """
 
     error: type[SearchError]
     message: str
     telling: bool = True
+    refusal: str = ""
 
 
 _UNREACHABLE = _Failure(error=SearchUnavailable, message="the search engine cannot be reached")
@@ -47,7 +60,12 @@ _OVERLOADED = _Failure(error=SearchUnavailable, message="the search engine is ov
 # Collections are dropped, released and made anew while their index is rebuilt: the question itself is sound.
 _MISSING = _Failure(error=SearchUnavailable, message="the collection does not exist")
 _NOT_LOADED = _Failure(error=SearchUnavailable, message="the collection is not loaded")
-_FAILED = _Failure(error=SearchUnavailable, message="the search engine failed", telling=False)
+_FAILED = _Failure(
+    error=SearchFailed,
+    message="the search engine failed",
+    telling=False,
+    refusal="the search engine refused the query",
+)
 _TIMED_OUT = _Failure(error=SearchTimeout, message="the search did not answer in time")
 _BAD_FILTER = _Failure(
     error=SearchRejected, message="the search engine refused the query: invalid filter", telling=False
@@ -130,21 +148,42 @@ _BY_CODE = {
 # Milvus Lite's code for all it refuses; to Milvus, which sends another compatible code, it means a cluster.
 _LITE_ILLEGAL_ARGUMENT = (6, 6)
 
-# Milvus 2.3 has one code for whatever it did not foresee, 65535; only the words tell a question that it
-# refuses from a failure.
+# Milvus 2.3 has one code for whatever it did not foresee, 65535, and Milvus Lite has 1; only the words tell a
+# question that they refuse from a failure.
 _BY_WORDS = {
     "cannot parse expression": _BAD_FILTER,
-    "top k should be in range": _BAD_QUERY,
+    "failed to create query plan": _BAD_QUERY,
+    "should be in range": _BAD_QUERY,
+    "metric type not match": _BAD_QUERY,
+    "vector dimension mismatch": _BAD_QUERY,
+    "range_filter must be": _BAD_QUERY,
+    # The library of the indexes: a parameter is out of range, has another type, or is no number.
+    "out of range in json": _BAD_QUERY,
+    "invalid value in json": _BAD_QUERY,
+    "type conflict in json": _BAD_QUERY,
+    # Milvus Lite: a filter on a field of a type that cannot be compared.
+    "has no kernel matching input types": _BAD_FILTER,
 }
 
+# gRPC's words for an answer that the client does not take; fewer or shorter hits would fit.
+_TOO_LARGE = "larger than max"
 
 # How gRPC's TLS library names a certificate that none of the trusted authorities has signed.
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 
 
-def search_error(error: EngineError) -> SearchError:
-    """Return the port's error for one of the engine's; raise it `from` that."""
+def search_error(error: EngineError, *, secrets: Iterable[str] = ()) -> SearchError:
+    """Return the port's error for one of the engine's; raise it `from` that.
+
+    Args:
+        error: What the client raised.
+        secrets: What must not be told even if the engine repeats it.
+    """
     failure = _failure(error)
+    if failure.error is SearchFailed:
+        return SearchFailed.maybe_refused(failure.message, _with_reason(failure.refusal, error, secrets))
+    if failure.error is SearchRejected:
+        return SearchRejected(_with_reason(failure.message, error, secrets))
     return failure.error(failure.message)
 
 
@@ -184,9 +223,21 @@ def quiet_client_logs() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
+def _with_reason(message: str, error: EngineError, secrets: Iterable[str]) -> str:
+    reason = reason_of(_words(_root(error)), secrets=secrets)
+    return f"{message}: {reason}" if reason else message
+
+
+def _words(root: EngineError) -> str:
+    words = root.message if isinstance(root, vendor.MilvusException) else root.details()
+    return str(words or "")
+
+
 def _failure(error: EngineError) -> _Failure:
     root = _root(error)
     if not isinstance(root, vendor.MilvusException):
+        if root.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in _words(root):
+            return _BAD_QUERY
         return _BY_STATUS.get(root.code(), _FAILED)
     known = _BY_CLASS.get(type(root))
     return known if known is not None else _by_code(root)

@@ -23,8 +23,8 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t
 
 _NAME = re.compile(r"[\w.-]+")
 
-# Milvus reads the digits before it applies the sign, so the lowest 64-bit integer is beyond it.
 _HIGHEST_INTEGER = 2**63 - 1
+_LOWEST_INTEGER = -(2**63)
 
 
 def filter_expression(
@@ -34,10 +34,11 @@ def filter_expression(
     metadata_field: str,
     declared: Collection[str] = (),
 ) -> str:
-    """Write conditions as an expression that holds where all of them do.
+    """Return an expression that holds where all conditions do.
 
     Args:
-        conditions: What must hold of a row's metadata; none give the empty expression, which holds always.
+        conditions: What must hold of a row; none give the empty expression, which holds always. Values for
+            declared fields are as those hold them (see `milvus_values`).
         layout: Where the metadata is.
         metadata_field: The JSON field, with layout `field`.
         declared: With layout `flat`, the fields that the collection's schema names; others are dynamic.
@@ -51,7 +52,7 @@ def filter_expression(
 
 
 def string_literal(value: str) -> str:
-    """Write a string as a quoted literal.
+    """Return a string as a quoted literal.
 
     Raises:
         SearchRejected: The string holds half of a surrogate pair, which no UTF-8 text can.
@@ -71,16 +72,12 @@ def _membership(
         raise SearchRejected(f"the filter field {field!r} may have letters, digits, '_', '-' and '.' only")
     if not condition.any_of:
         raise SearchRejected(f"the filter field {field!r} has no values")
-    access = _access(field, layout, metadata_field, declared)
-    # Milvus Lite knows `in` for fields of the schema only, Milvus for values of one type only.
-    return _joined([f"{access} == {_literal(value)}" for value in condition.any_of], "or")
-
-
-def _access(field: str, layout: MetadataLayout, metadata_field: str, declared: Collection[str]) -> str:
-    if layout == "field":
-        return f'{metadata_field}["{field}"]'
     # A dynamic field written bare could be a keyword: `true == true` holds of every row.
-    return field if field in declared else f'$meta["{field}"]'
+    typed = layout == "flat" and field in declared
+    access = field if typed else f'{metadata_field if layout == "field" else "$meta"}["{field}"]'
+    literal = _literal if typed else _json_literal
+    # Milvus Lite knows `in` for fields of the schema only, Milvus for values of one type only.
+    return _joined([f"{access} == {literal(value)}" for value in condition.any_of], "or")
 
 
 def _joined(terms: Sequence[str], operator: str) -> str:
@@ -91,21 +88,28 @@ def _joined(terms: Sequence[str], operator: str) -> str:
     return f"({_joined(terms[:middle], operator)} {operator} {_joined(terms[middle:], operator)})"
 
 
+def _json_literal(value: Scalar) -> str:
+    # In JSON both engines compare integers exactly with integer literals only, so a whole float is written as
+    # one where it has 64 bits.
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _HIGHEST_INTEGER:
+        return _integer(int(value))
+    return _literal(value)
+
+
 def _literal(value: Scalar) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return string_literal(value) if isinstance(value, str) else _number(value)
-
-
-def _number(value: float) -> str:
-    if isinstance(value, float) and not value.is_integer():
-        if not math.isfinite(value):
-            raise SearchRejected("a filter value is not a finite number")
-        return repr(value)
-    if abs(value) <= _HIGHEST_INTEGER:
-        # Also for whole floats: Milvus compares integers exactly with integer literals only, and 64-bit
-        # fields of the schema take no others.
-        return str(int(value))
+    if isinstance(value, str):
+        return string_literal(value)
     if isinstance(value, int):
-        raise SearchRejected("a filter value is an integer of more than 64 bits")
+        return _integer(value)
+    if not math.isfinite(value):
+        raise SearchRejected("a filter value is not a finite number")
     return repr(value)
+
+
+def _integer(value: int) -> str:
+    if not _LOWEST_INTEGER <= value <= _HIGHEST_INTEGER:
+        raise SearchRejected("a filter value is an integer of more than 64 bits")
+    # Milvus reads the digits before it applies the sign, so the lowest integer is beyond it.
+    return str(value) if value != _LOWEST_INTEGER else f"({value + 1} - 1)"

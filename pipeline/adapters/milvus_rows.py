@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
 import orjson
 
-from pipeline.adapters.milvus_client import DataType
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.model import SearchHit
+
+_BEYOND_64_BITS = 2.0**63
 
 
 def hits_of(rows: Any, collection: MilvusCollection, metric: str) -> list[SearchHit]:
@@ -35,23 +37,53 @@ def hits_of(rows: Any, collection: MilvusCollection, metric: str) -> list[Search
 def _entities(rows: Any) -> Sequence[dict[str, Any]]:
     """Return the fields of each row.
 
-    Rows decode their JSON when they are looked at, cell by cell, each with a question for its type; a column
-    of plain JSON is read in one go.
+    The client decodes JSON cell by cell, each with a question for its type, and fails for all rows where it
+    cannot read one. So columns of JSON, the only ones that it leaves for later, are read here.
     """
-    columns = rows.lazy_field_data
-    if not all(_is_plain_json(column) for column in columns):
-        rows.materialize()
-        columns = ()
     entities = [dict.__getitem__(row, "entity") for row in list.__iter__(rows)]
-    for column in columns:
-        name, cells = column.field_name, column.scalars.json_data.data
-        for entity, cell in zip(entities, cells[rows.start : rows.start + len(entities)], strict=True):
-            entity[name] = orjson.loads(cell)
+    for column in rows.lazy_field_data:
+        cells = _cells(column, rows.start, rows.start + len(entities))
+        if column.is_dynamic:
+            for entity, found in zip(entities, cells, strict=True):
+                if isinstance(found, dict):
+                    # The schema's fields are what the engine filters by.
+                    entity.update({name: value for name, value in found.items() if name not in entity})
+        else:
+            for entity, found in zip(entities, cells, strict=True):
+                entity[column.field_name] = found
     return entities
 
 
-def _is_plain_json(column: Any) -> bool:
-    return column.type == DataType.JSON and not column.is_dynamic and not column.valid_data
+def _cells(column: Any, start: int, end: int) -> Iterable[Any]:
+    cells = map(_read_json, column.scalars.json_data.data[start:end])
+    if not column.valid_data:
+        return cells
+    return (cell if valid else None for cell, valid in zip(cells, column.valid_data[start:end], strict=True))
+
+
+def _read_json(cell: bytes) -> Any:
+    """Return the value of a cell, or `None` where it cannot be read: the row is found all the same."""
+    try:
+        value = orjson.loads(cell)
+    except ValueError:
+        # Milvus keeps what orjson refuses, such as half of an emoji that another client has cut.
+        return _read_leniently(cell)
+    if type(value) is dict and float in map(type, value.values()) and _may_be_rounded(value):
+        exact = _read_leniently(cell)
+        return value if exact is None else exact
+    return value
+
+
+def _may_be_rounded(value: Mapping[str, object]) -> bool:
+    """Whether a number may have been an integer of more than 64 bits, of which orjson makes a float."""
+    return any(isinstance(each, float) and abs(each) >= _BEYOND_64_BITS for each in value.values())
+
+
+def _read_leniently(cell: bytes) -> Any:
+    try:
+        return json.loads(cell.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _metadata(entities: Sequence[dict[str, Any]], collection: MilvusCollection) -> Sequence[Any]:

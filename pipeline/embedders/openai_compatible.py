@@ -10,17 +10,30 @@ from typing import Any
 import httpx
 import orjson
 
-from pipeline.errors import ConfigurationError, SearchError, SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.embedders.http_errors import status_error
+from pipeline.errors import (
+    ConfigurationError,
+    SearchError,
+    SearchFailed,
+    SearchTimeout,
+    SearchUnavailable,
+)
 from pipeline.model import Vector
-
-_TOO_MANY_REQUESTS = 429
-
 
 START_TIMEOUT_S = 10.0
 
+PROBE_TEXT = "dimension"
+"""A text that is known to be good: without it there would have been no start."""
+
 
 class OpenAICompatibleEmbedder:
-    """An embedding port over HTTP. No call is repeated; batches go one after another."""
+    """An embedding port over HTTP. No call is repeated; batches go one after another.
+
+    What each status means is in `http_errors`. An answer that is no embeddings (HTML, no JSON, fewer vectors,
+    a wrong index, a number that is not finite, another dimension) is `SearchFailed`: some endpoints answer so
+    to a text that their model does not take. It is asked again, and is a rejection of the request if the
+    probe is answered each time.
+    """
 
     def __init__(
         self,
@@ -71,7 +84,7 @@ class OpenAICompatibleEmbedder:
         # Time is kept around each call: httpx would start anew for every byte that arrives.
         self._client = httpx.AsyncClient(headers=headers, timeout=None, transport=self._transport)  # noqa: S113
         try:
-            [vector] = await self.embed(["dimension"], timeout_s=START_TIMEOUT_S)
+            [vector] = await self.embed([PROBE_TEXT], timeout_s=START_TIMEOUT_S)
         except SearchError as error:
             raise ConfigurationError(
                 f"embeddings from {self._address}, model {self._model}: {_detailed(error)}"
@@ -89,9 +102,9 @@ class OpenAICompatibleEmbedder:
             One vector a text, in order, all of one dimension.
 
         Raises:
-            SearchUnavailable: The endpoint cannot be reached, is failing or overloaded, or answers nonsense.
+            SearchUnavailable: The endpoint cannot be reached, is overloaded, or redirects.
+            SearchFailed: It failed, refused the request, or answered something other than embeddings.
             SearchTimeout: It did not answer in time.
-            SearchRejected: It refuses the request.
         """
         size = self._batch_size
         try:
@@ -107,8 +120,19 @@ class OpenAICompatibleEmbedder:
             raise SearchUnavailable("the embedder cannot be reached") from error
         expected = self._dimension or len(vectors[0])
         if any(len(vector) != expected for vector in vectors):
-            raise SearchUnavailable("the embedder answered with vectors of different dimensions")
+            raise _nonsense("vectors of different dimensions")
         return vectors
+
+    async def probe(self, *, timeout_s: float) -> None:
+        """Embed a text that is known to be good.
+
+        Args:
+            timeout_s: Seconds in which to answer.
+
+        Raises:
+            SearchError: There was no answer.
+        """
+        await self.embed([PROBE_TEXT], timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -127,23 +151,18 @@ class OpenAICompatibleEmbedder:
             f"{self._base_url}/embeddings",
             json={"model": self._model, "input": list(texts), "encoding_format": "float"},
         )
-        _check_status(response)
+        error = status_error(response.status_code, response.headers)
+        if error is not None:
+            raise error
         try:
             return _vectors(orjson.loads(response.content), count=len(texts))
         except (ValueError, TypeError, KeyError) as error:
-            raise SearchUnavailable("the embedder answered with something other than embeddings") from error
+            raise _nonsense("something other than embeddings") from error
 
 
-def _check_status(response: httpx.Response) -> None:
-    try:
-        response.raise_for_status()
-    except httpx.HTTPStatusError as error:
-        status = response.status_code
-        if status == _TOO_MANY_REQUESTS:
-            raise SearchUnavailable("the embedder is overloaded (HTTP 429)") from error
-        if response.is_client_error:
-            raise SearchRejected(f"the embedder refused the request (HTTP {status})") from error
-        raise SearchUnavailable(f"the embedder failed (HTTP {status})") from error
+def _nonsense(what: str) -> SearchFailed:
+    message = f"the embedder answered with {what}"
+    return SearchFailed.maybe_refused(message, message)
 
 
 def _vectors(answer: Any, *, count: int) -> list[Vector]:

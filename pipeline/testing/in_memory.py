@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.adapters.conditions import satisfies
+from pipeline.adapters.conditions import predicate
 from pipeline.errors import ConfigurationError, SearchRejected
 from pipeline.model import SearchHit, SearchQuery, Vector
 
@@ -69,11 +69,8 @@ class InMemorySearch:
         """
         if query.vector is None:
             raise SearchRejected("the query has no vector")
-        hits = [
-            _hit(row, _cosine(query.vector, row.vector))
-            for row in self._rows
-            if satisfies(row.metadata, query.conditions)
-        ]
+        holds = predicate(query.conditions)
+        hits = [_hit(row, _cosine(query.vector, row.vector)) for row in self._rows if holds(row.metadata)]
         return sorted(hits, key=lambda hit: hit.score or 0.0, reverse=True)[: query.limit]
 
     async def search_many(

@@ -65,6 +65,7 @@ def known_rows(*, integer_ids: bool = False) -> tuple[Row, ...]:
         {"number": 1e300},
     ]
     metadata.extend({"nasty": value} for value in NASTY)
+    metadata.extend({"odd": value} for value in ([1], {"odd": 1}, None, [], "", 1))
     return tuple(
         Row(
             id=HIGHEST_ID - index if integer_ids else f"row '{index}' \"of\" é\\",
@@ -211,6 +212,9 @@ class ConditionContract:
             (1e300, [1e300]),
             (2**63 - 1, []),
             (1 - 2**63, []),
+            (-(2**63), []),
+            (-(2.0**63), []),
+            (0.1, []),
         ],
     )
     async def test_values_are_compared_with_their_types(
@@ -219,6 +223,14 @@ class ConditionContract:
         """A string is no number and a boolean neither; 1 is 1.0; integers are compared exactly."""
         answers = await _numbers(port, field_is("number", wanted))
         assert [(type(each), each) for each in answers] == [(type(each), each) for each in found]
+
+    async def test_list_object_or_null_equals_nothing(
+        self, port: KnowledgeSearchPort, rows: Sequence[Row]
+    ) -> None:
+        """What is in a list or an object is not its value."""
+        one, empty = rows[-1].id, rows[-2].id
+        assert await ids(port, asking(field_is("odd", 1))) == [one]
+        assert await ids(port, asking(field_is("odd", "", 1, 0, False, "null", "[1]"))) == [empty, one]
 
     @pytest.mark.parametrize("value", NASTY)
     async def test_value_is_only_ever_a_value(

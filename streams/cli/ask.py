@@ -10,6 +10,7 @@ import click
 import orjson
 
 from pipeline.errors import LookupStageError
+from streams.cli.options import PositiveNumber, count
 from streams.settings.model import KafkaSettings
 from streams.wire.results import LookupResult
 
@@ -19,14 +20,14 @@ ANSWERED = frozenset({"ok", "partial", "empty"})
 @click.command(epilog='Example: lookup-stage ask "What does the runbook say about a stuck consumer group?"')
 @click.argument("questions", nargs=-1, required=True, metavar='"QUESTION"...')
 @click.option("--request-id", help="Id of the request; made up where none is given.")
-@click.option("--return-n", type=int, help="Most evidence blocks.")
-@click.option("--retrieve-k", type=int, help="Most hits for each question.")
-@click.option("--max-chunks-per-document", type=int, help="Most blocks of one document.")
+@click.option("--return-n", type=count(), help="Most evidence blocks.")
+@click.option("--retrieve-k", type=count(), help="Most hits for each question.")
+@click.option("--max-chunks-per-document", type=count(), help="Most blocks of one document.")
 @click.option("--tenant", help="Tenant whose documents are searched.")
 @click.option("--filter", metavar="JSON", help='Conditions, such as \'{"team": ["sre", "db"]}\'.')
 @click.option("--vector", metavar="JSON", help="Embedding of a single question.")
 @click.option("--explain", is_flag=True, help="Say of every hit that was dropped why it was.")
-@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", type=PositiveNumber(), default=30.0, show_default=True, help="Seconds to wait.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result's JSON.")
 @click.pass_obj
 def ask(

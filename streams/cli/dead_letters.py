@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import orjson
 
+from streams.cli.options import PositiveNumber
 from streams.output.printable import printable
 
 if TYPE_CHECKING:
+    from streams.kafka.topic_reader import PassedOver
     from streams.replay.redrive import DeadLetter, DeadLetterFilter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -58,7 +60,7 @@ def show(config_file: Path | None, /, **selection: Any) -> None:
 @_selection
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=PositiveNumber(),
     default=100.0,
     show_default=True,
     help="Most requests a second.",
@@ -77,24 +79,34 @@ def _wanted(selection: dict[str, Any]) -> DeadLetterFilter:
 
 
 async def _list(
-    config_file: Path | None, wanted: DeadLetterFilter, line: Callable[[DeadLetter], str]
+    config_file: Path | None, wanted: DeadLetterFilter, line: Callable[[DeadLetter], str | bytes]
 ) -> None:
+    from streams.kafka.topic_reader import PassedOver
     from streams.replay.redrive import dead_letters as read
     from streams.settings import loading
 
-    async for letter in read(loading.load(config_file).kafka, wanted):
+    passed_over = PassedOver()
+    async for letter in read(loading.load(config_file).kafka, wanted, passed_over):
         click.echo(line(letter))
+    _tell(passed_over)
 
 
 async def _redrive(config_file: Path | None, wanted: DeadLetterFilter, *, rate: float, dry_run: bool) -> None:
+    from streams.kafka.topic_reader import PassedOver
     from streams.replay.redrive import redrive as send_again
     from streams.settings import loading
 
-    count = 0
-    async for letter in send_again(loading.load(config_file).kafka, wanted, rate=rate, dry_run=dry_run):
+    count, passed_over, kafka = 0, PassedOver(), loading.load(config_file).kafka
+    async for letter in send_again(kafka, wanted, passed_over, rate=rate, dry_run=dry_run):
         count += 1
         click.echo(_text_line(letter))
     click.echo(f"{count} requests {'would be sent' if dry_run else 'sent'} again", err=True)
+    _tell(passed_over)
+
+
+def _tell(passed_over: PassedOver) -> None:
+    if passed_over.offsets:
+        click.echo(str(passed_over), err=True)
 
 
 def _text_line(letter: DeadLetter) -> str:
@@ -104,10 +116,8 @@ def _text_line(letter: DeadLetter) -> str:
     return printable(f"{letter.place}  {request_id}  {letter.reason}  {again}  {message}")
 
 
-def _json_line(letter: DeadLetter) -> str:
-    return orjson.dumps(
-        {"place": letter.place, "request_id": letter.request_id, "errors": letter.errors}
-    ).decode()
+def _json_line(letter: DeadLetter) -> bytes:
+    return orjson.dumps({"place": letter.place, "request_id": letter.request_id, "errors": letter.errors})
 
 
 def _whole(letter: DeadLetter) -> str:

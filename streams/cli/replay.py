@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from pipeline.errors import ConfigurationError, LookupStageError
+from streams.cli.options import PositiveNumber, count, may_overwrite
+from streams.output.files import check_kept
 
 if TYPE_CHECKING:
     from streams.recordings.files import NumberedRecording
@@ -61,17 +63,19 @@ class ReplayOptions:
     help="Another value of a rag.* or projection.* key; may be given several times.",
 )
 @click.option("--to-topic", metavar="TOPIC", help="Send the requests to a topic instead.")
-@click.option("--force", is_flag=True, help="Let --to-topic be a topic of the configured stage.")
+@click.option(
+    "--force", is_flag=True, help="Overwrite the file of -o; let --to-topic be a topic of the stage."
+)
 @click.option(
     "--concurrency",
-    type=click.IntRange(min=1),
+    type=count(),
     default=16,
     show_default=True,
     help="With --live: most requests in work at once.",
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=PositiveNumber(),
     help="With --live and --to-topic: most requests a second.",
 )
 @click.option("--keep-going", is_flag=True, help="Replay the lines before one that cannot be read.")
@@ -99,8 +103,8 @@ def _check(wanted: ReplayOptions) -> None:
     if wanted.to_topic is None:
         if wanted.output is None:
             raise click.UsageError("-o FILE or --to-topic TOPIC must be given")
-        if wanted.output.exists() and wanted.file.exists() and wanted.output.samefile(wanted.file):
-            raise click.UsageError(f"-o {wanted.output}: must not be the file that is replayed")
+        check_kept("-o", wanted.output, {"the file that is replayed": wanted.file})
+        may_overwrite("-o", wanted.output, force=wanted.force)
         return
     for option, given in (
         ("-o", wanted.output),

@@ -5,32 +5,34 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
 
+from streams.cli.options import count
+
+MAX_COPIES = 2**15 - 1
+"""As many as Kafka's protocol can say."""
+
 
 @click.command(epilog="Example: lookup-stage topics --partitions 8 --replication 3")
+@click.option("--partitions", type=count(), default=8, show_default=True, help="Of a new topic.")
 @click.option(
-    "--partitions", type=click.IntRange(min=1), default=8, show_default=True, help="Of a new topic."
+    "--replication", type=count(maximum=MAX_COPIES), default=1, show_default=True, help="Of a new topic."
 )
 @click.option(
-    "--replication", type=click.IntRange(min=1), default=1, show_default=True, help="Of a new topic."
+    "--recordings", is_flag=True, help="Include the topic of recordings although stage.recording is off."
 )
 @click.option("--dry-run", is_flag=True, help="Create nothing; exit 1 where something is missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def topics(
-    config_file: Path | None, *, partitions: int, replication: int, dry_run: bool, as_json: bool
-) -> int:
-    """Create missing topics, reports the others."""
+def topics(config_file: Path | None, /, *, as_json: bool, **wanted: Any) -> int:
+    """Create missing topics, report the others."""
     from streams.kafka.topics import ensure_topics
     from streams.settings import loading
 
-    settings = loading.load(config_file)
-    states = asyncio.run(
-        ensure_topics(settings, partitions=partitions, replication=replication, dry_run=dry_run)
-    )
+    states = asyncio.run(ensure_topics(loading.load(config_file), **wanted))
     if as_json:
         click.echo(orjson.dumps([asdict(state) for state in states]))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +17,7 @@ from streams.comparison.sides import as_published
 from streams.comparison.store import FileCounts, SideStore, Which
 from streams.comparison.summary import SummaryTally, Totals
 from streams.comparison.worst import Worst
+from streams.output.files import OutputFailed
 from streams.recordings.files import read_recordings
 from streams.recordings.recording import RecordingUnreadable
 
@@ -99,6 +101,7 @@ def compare_files(
     Raises:
         RecordingUnreadable: A line is no recording.
         ConfigurationError: A file cannot be opened.
+        OutputFailed: The temporary folder takes no more.
     """
     with _stores() as (sides, documents):
         _read("base", base, sides, listener)
@@ -128,12 +131,20 @@ def compare_files(
 
 @contextmanager
 def _stores() -> Iterator[tuple[SideStore, DocumentTally]]:
-    with (
-        tempfile.TemporaryDirectory(prefix="lookup-stage-compare-") as folder,
-        closing(SideStore(Path(folder))) as sides,
-        closing(DocumentTally(Path(folder))) as documents,
-    ):
-        yield sides, documents
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="lookup-stage-compare-", ignore_cleanup_errors=True) as folder,
+            closing(SideStore(Path(folder))) as sides,
+            closing(DocumentTally(Path(folder))) as documents,
+        ):
+            yield sides, documents
+    except BrokenPipeError:
+        raise  # of standard output or standard error, on which a listener told something
+    except (OSError, sqlite3.Error) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise OutputFailed(
+            f"temporary files cannot be written: {why}; TMPDIR can name another folder"
+        ) from error
 
 
 def _read(which: Which, file: Path, sides: SideStore, listener: Listener) -> None:

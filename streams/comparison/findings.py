@@ -55,6 +55,9 @@ def _coverage(comparison: Comparison) -> Iterator[str]:
             f"{_requests(not_compared)} not compared: the search did not answer the same queries on both"
             " sides."
         )
+    relevance = comparison.relevance
+    if relevance is not None and not relevance.requests:
+        yield f"Relevance was not measured: of {_requests(relevance.missing)} judged none could be compared."
 
 
 def _repeats(name: str, counts: FileCounts) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pipeline.outcome import conclude
 from streams.comparison.sides import Fate, Side, Texts, as_published, fates_of, items_of, texts_of
 from streams.recordings.recording import Recording, RecordingUnreadable
+from streams.recordings.requests import request_fields
 from streams.wire.results import LookupResult, of_members
 
 
@@ -66,7 +67,8 @@ def _fates(recording: Recording, result: LookupResult, texts: Texts) -> tuple[Fa
 def _queries(recording: Recording) -> tuple[str, ...]:
     if recording.paths:
         return tuple(as_published(path.text) for path in recording.paths)
-    asked = recording.request.get("queries", recording.request.get("query", []))
+    fields = request_fields(recording)
+    asked = fields.get("queries", fields.get("query", []))
     return tuple(as_published(str(one)) for one in (asked if isinstance(asked, list) else [asked]))
 
 

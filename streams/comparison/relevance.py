@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from pathlib import Path
 from statistics import fmean
 from typing import Literal, TypeAlias
@@ -15,6 +17,15 @@ from streams.comparison.sides import Item
 
 Level: TypeAlias = Literal["chunk", "document"]
 
+MAX_GRADE = 1_000_000
+"""ir-measures takes 8 bytes of memory for each grade up to the greatest."""
+
+MAX_GRADE_DIGITS = 100
+
+_FIELDS = ("request id", "iteration", "document id", "grade")
+_COLUMN = re.compile("[ \t]+")
+_GRADE = re.compile(rf"([+-]?\d{{1,{MAX_GRADE_DIGITS}}})(\.0*)?", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgements:
@@ -22,7 +33,8 @@ class Judgements:
 
     Attributes:
         level: Whether they judged chunks, by evidence key, or documents, by document id.
-        grades: By request id, then by id: 0 where it is not relevant, higher where it is more so.
+        grades: By request id, then by id: 0 where it is not relevant, at most `MAX_GRADE` and higher where it
+            is more so, in the proportions of the request's judgements.
     """
 
     level: Level
@@ -69,36 +81,81 @@ class Relevance:
 
 
 def read_qrels(file: Path) -> Judgements:
-    """Read judgements in TREC's format: `request_id iteration document_id grade`, separated by white space.
+    """Read judgements in TREC's format: request id, iteration, document id and grade on each line.
 
-    The ids are taken for evidence keys where all of them have the form of one, else for document ids.
+    Fields are separated by tabs, or by white space if none of them has any. The ids are taken for evidence
+    keys if all of them have the form of one, else for document ids. A negative grade means "not relevant",
+    like 0. Grades over `MAX_GRADE` are reduced together with those of the same request: measures depend on
+    their proportions only.
 
     Raises:
-        ConfigurationError: The file cannot be read, or a line is not of this format.
+        ConfigurationError: One line that names the file, the line, its field and value, and what is allowed.
     """
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError) as error:
-        raise ConfigurationError(f"{file}: cannot be read: {error}") from error
     grades: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            request_id, document_id, grade = _judgement(line, f"{file}: line {number}")
-            grades.setdefault(request_id, {})[document_id] = grade
+    try:
+        with file.open(encoding="utf-8-sig", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    _add(grades, line, f"{file}: line {number}")
+    except UnicodeError:
+        raise ConfigurationError(f"{file}: cannot be read: must be UTF-8") from None
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from error
     if not grades:
-        raise ConfigurationError(f"{file}: no judgements in it")
+        raise ConfigurationError(f"{file}: has no judgements")
     chunks = all(_is_key(judged) for of_request in grades.values() for judged in of_request)
-    return Judgements(level="chunk" if chunks else "document", grades=grades)
+    return Judgements(
+        level="chunk" if chunks else "document",
+        grades={request_id: _bounded(of_request) for request_id, of_request in grades.items()},
+    )
+
+
+def _add(grades: dict[str, dict[str, int]], line: str, where: str) -> None:
+    request_id, document_id, grade = _judgement(line, where)
+    of_request = grades.setdefault(request_id, {})
+    if of_request.setdefault(document_id, grade) != grade:
+        raise ConfigurationError(
+            f"{where}: grade = {grade} of {document_id!r:.80} for {request_id!r:.80}: a line before it says"
+            f" {of_request[document_id]}"
+        )
 
 
 def _judgement(line: str, where: str) -> tuple[str, str, int]:
-    try:
-        request_id, _, document_id, grade = line.split()
-        return request_id, document_id, int(grade)
-    except ValueError:
+    line = line.rstrip("\r\n")
+    by_tabs = line.count("\t") == len(_FIELDS) - 1
+    fields = [field.strip(" ") for field in line.split("\t")] if by_tabs else _COLUMN.split(line.strip(" \t"))
+    if len(fields) != len(_FIELDS):
         raise ConfigurationError(
-            f"{where}: {line!r:.80} must be: request id, iteration, document id, grade (an integer)"
-        ) from None
+            f"{where}: {line!r:.80} has {len(fields)} fields, must have {len(_FIELDS)}: {', '.join(_FIELDS)};"
+            " separated by tabs if an id has spaces"
+        )
+    request_id, _, document_id, grade = fields
+    for name, value in (("request id", request_id), ("document id", document_id)):
+        if not value or "\0" in value:
+            raise ConfigurationError(f"{where}: {name} = {value!r:.80}: must be text, without NUL characters")
+    number = _GRADE.fullmatch(grade)
+    if number is None:
+        raise ConfigurationError(
+            f"{where}: grade = {grade!r:.80}: must be an integer of at most {MAX_GRADE_DIGITS} digits"
+        )
+    return request_id, document_id, int(number[1])
+
+
+def _bounded(grades: dict[str, int]) -> dict[str, int]:
+    """Reduce a request's grades to their proportions, if one of them is over the limit.
+
+    The rounding changes no gain by more than a millionth of the greatest; what is relevant stays so.
+    """
+    greatest = max(grades.values())
+    if greatest > MAX_GRADE:
+        divisor = gcd(*(grade for grade in grades.values() if grade > 0))
+        most = max(greatest // divisor, MAX_GRADE)
+        return {judged: _reduced(grade // divisor, most) for judged, grade in grades.items()}
+    return {judged: max(grade, 0) for judged, grade in grades.items()}
+
+
+def _reduced(grade: int, most: int) -> int:
+    return max(1, (grade * MAX_GRADE + most // 2) // most) if grade > 0 else 0
 
 
 def _is_key(judged: str) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from streams.contract.examples import REQUEST, example_result
+from streams.contract.examples import REQUEST, REQUEST_EVENT, example_result
 from streams.contract.schemas import (
     LEFT_TO_THE_STAGE,
     dead_letter_headers_schema,
+    event_schema,
     recording_schema,
     request_headers_schema,
     request_schema,
@@ -17,6 +18,7 @@ from streams.contract.schemas import (
 )
 from streams.contract.wire_types import DEFINITIONS
 from streams.settings.model import KafkaSettings, RagSettings
+from streams.wire.cloud_events import STRUCTURED
 
 ASYNCAPI = "3.0.0"
 KAFKA_BINDING = "0.5.0"
@@ -76,7 +78,7 @@ def _security_schemes(kafka: KafkaSettings) -> dict[str, Any]:
 def _channels(kafka: KafkaSettings) -> dict[str, Any]:
     topics = kafka.topics
     return {
-        "requests": _channel(topics.requests, "Questions of agents.", "LookupRequest"),
+        "requests": _channel(topics.requests, "Questions of agents.", "LookupRequest", "LookupRequestEvent"),
         "results": _channel(topics.results, "Their answers.", "LookupResult"),
         "deadLetters": _channel(
             topics.dead_letters, "Requests without an answer, and why they have none.", "DeadLetter"
@@ -87,18 +89,18 @@ def _channels(kafka: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def _channel(topic: str, about: str, message: str) -> dict[str, Any]:
+def _channel(topic: str, about: str, *messages: str) -> dict[str, Any]:
     return {
         "address": topic,
         "description": about,
-        "messages": {message: {"$ref": _MESSAGES + message}},
+        "messages": {message: {"$ref": _MESSAGES + message} for message in messages},
         "bindings": {"kafka": {"topic": topic, "bindingVersion": KAFKA_BINDING}},
     }
 
 
 def _operations(kafka: KafkaSettings) -> dict[str, Any]:
     group = {"groupId": {"type": "string", "const": kafka.group_id}, "bindingVersion": KAFKA_BINDING}
-    receive = _operation("receive", "requests", "LookupRequest") | {
+    receive = _operation("receive", "requests", "LookupRequest", "LookupRequestEvent") | {
         "bindings": {"kafka": group},
         "reply": {
             "channel": {"$ref": "#/channels/results"},
@@ -112,23 +114,30 @@ def _operations(kafka: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def _operation(action: str, channel: str, message: str) -> dict[str, Any]:
+def _operation(action: str, channel: str, *messages: str) -> dict[str, Any]:
     return {
         "action": action,
         "channel": {"$ref": f"#/channels/{channel}"},
-        "messages": [{"$ref": f"#/channels/{channel}/messages/{message}"}],
+        "messages": [{"$ref": f"#/channels/{channel}/messages/{message}"} for message in messages],
     }
 
 
 def _messages() -> dict[str, Any]:
     return {
         "LookupRequest": _message(
-            "A request, as JSON; CloudEvents in binary mode are requests as well.",
+            "A request, as JSON; with the headers of CloudEvents in binary mode or without.",
             headers="LookupRequestHeaders",
             payload="LookupRequest",
             key="Chosen by the agent, such as its session; results carry it too.",
         )
         | {"examples": [{"payload": REQUEST}]},
+        "LookupRequestEvent": _message(
+            "A request as the data of a CloudEvent in structured mode, one event in a record.",
+            headers="LookupRequestHeaders",
+            payload="LookupRequestEvent",
+            key="Chosen by the agent, such as its session; results carry it too.",
+        )
+        | {"contentType": STRUCTURED, "examples": [{"payload": REQUEST_EVENT}]},
         "LookupResult": _message(
             "A result, as JSON.",
             headers="LookupResultHeaders",
@@ -161,12 +170,13 @@ def _message(about: str, *, payload: str, key: str, headers: str | None = None) 
 def _schemas(rag: RagSettings) -> dict[str, Any]:
     """Return all schemas beside each other; AsyncAPI's own dialect knows every keyword that they use."""
     request = request_schema(rag)
-    request["required"].remove("request_id")  # a header may stand in for it
+    request["required"].remove("request_id")  # a CloudEvent's id may stand in for it
     together: dict[str, Any] = {
         "DeadLetter": {"description": "The request's value, byte for byte, whatever it is."}
     }
     for schema in (
         request,
+        event_schema({"$ref": _SCHEMAS + request["title"]}),
         result_schema(),
         recording_schema(),
         request_headers_schema(),

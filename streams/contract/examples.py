@@ -1,4 +1,4 @@
-"""An example of a request and of its result, made by the code that makes them all."""
+"""Examples of a request and of its result, made by the code that makes them all."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from streams.settings.model import ProjectionSettings, RagSettings
 from streams.wire.results import LookupResult, encode_result
 
 REQUEST: dict[str, Any] = {"request_id": "r-42", "query": "How do I roll back a deployment?"}
+
+REQUEST_EVENT: dict[str, Any] = {
+    "specversion": "1.0",
+    "id": REQUEST["request_id"],
+    "source": "/agents/7",
+    "type": "lookup.request",
+    "expirytime": "2099-01-31T12:00:00Z",
+    "data": {"query": REQUEST["query"]},
+}
 
 _HITS = (
     SearchHit(

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, get_args, get_type_hints
 
 from streams.contract.recording_line import RecordingLine
 from streams.contract.wire_types import DIALECT, Schema, descriptions, schema_of
 from streams.recordings.recording import VERSION, Recording
 from streams.settings.model import RagSettings
-from streams.wire.cloud_events import HEADER_EXPIRY_TIME, HEADER_ID
+from streams.wire.cloud_events import BATCH, HEADER_CONTENT_TYPE, HEADER_EXPIRY_TIME, HEADER_ID, STRUCTURED
 from streams.wire.dead_letters import ErrorHeaders, error_header
-from streams.wire.requests import MAX_QUERIES, MAX_REQUEST_ID_CHARS, RFC3339_PATTERN, LookupRequest, whole
+from streams.wire.requests import MAX_QUERIES, MAX_REQUEST_ID_CHARS, LookupRequest
 from streams.wire.results import COPIED_HEADERS, HEADER_REQUEST_ID, HEADER_STATUS, LookupResult, ResultStatus
+from streams.wire.rfc3339 import RFC3339_SCHEMA
+from streams.wire.trace_context import HEADER_TRACESTATE
 
 LEFT_TO_THE_STAGE = (
-    "request_id: required, unless the header ce_id stands in for it",
+    "request_id: required, unless the id of a CloudEvent stands in for it",
     "vector, vectors: the collection's dimension",
     "return_n: not more than the request's own retrieve_k",
-    "expires_at: a day, hour, minute and offset that exist, and whether it is past",
+    "expires_at: a day that its month has, a leap second only where a day of UTC ends; whether it is past",
     "filter: at most 1,000 values in all its lists together; names with letters beyond ASCII",
     "hints: at most 16 KiB",
     "integers: written without a decimal point, and of at most 64 bits; numbers: in the range of doubles",
@@ -65,22 +67,68 @@ def request_headers_schema() -> Schema:
         "LookupRequestHeaders",
         "Headers of a request that mean something; others are kept in its dead letter.",
         {
+            HEADER_CONTENT_TYPE: {
+                "type": "string",
+                "description": (
+                    f"{STRUCTURED} for a CloudEvent in structured mode, with or without parameters. {BATCH}"
+                    " and other formats of CloudEvents are refused; any other type makes no difference."
+                ),
+            },
             HEADER_ID: {
                 "type": "string",
                 "minLength": 1,
                 "maxLength": MAX_REQUEST_ID_CHARS,
                 "description": "CloudEvents' id: stands in for request_id where the value has none.",
             },
-            HEADER_EXPIRY_TIME: {
-                "type": "string",
-                "format": "date-time",
-                "pattern": whole(RFC3339_PATTERN),
+            HEADER_EXPIRY_TIME: RFC3339_SCHEMA
+            | {
                 "description": "CloudEvents' expiry time: stands in for expires_at where the value has none.",
             },
             **_copied_headers(),
         },
         required=(),
     )
+
+
+def event_schema(request: Schema) -> Schema:
+    """Return the schema of a CloudEvent in structured mode that carries a request.
+
+    Args:
+        request: Schema of its data.
+    """
+    text: Schema = {"type": "string", "minLength": 1}
+    attributes: dict[str, Schema] = {
+        "specversion": {"const": "1.0", "description": "Version of CloudEvents."},
+        "id": text
+        | {
+            "maxLength": MAX_REQUEST_ID_CHARS,
+            "description": "Stands in for request_id where the data has none.",
+        },
+        "source": text | {"description": "Who asks; ignored."},
+        "type": text | {"description": "Kind of the event; ignored."},
+        "expirytime": RFC3339_SCHEMA
+        | {"description": "The expiry time extension: stands in for expires_at where the data has none."},
+        "datacontenttype": text
+        | {"description": "Type of the data. Text is read as JSON where it is given and is not JSON."},
+    }
+    data: dict[str, Schema] = {
+        "data": {
+            "anyOf": [request, {"type": "string"}],
+            "description": "The request; as text only under a datacontenttype that is not JSON.",
+        },
+        "data_base64": {
+            "type": "string",
+            "contentEncoding": "base64",
+            "description": "The JSON of the request in Base64, instead of data.",
+        },
+    }
+    schema = _object(
+        "LookupRequestEvent",
+        "A CloudEvent in structured mode whose data is a request; other attributes are ignored.",
+        attributes | data,
+        required=("specversion", "id", "source", "type"),
+    )
+    return schema | {"oneOf": [{"required": [name]} for name in data]}
 
 
 def result_headers_schema() -> Schema:
@@ -101,7 +149,8 @@ def dead_letter_headers_schema() -> Schema:
         error_header(field.name): _as_text(types[field.name]) | {"description": about[field.name]}
         for field in fields(ErrorHeaders)
     }
-    return _object("DeadLetterHeaders", summary, properties, required=properties)
+    always = [error_header(field.name) for field in fields(ErrorHeaders) if field.default is MISSING]
+    return _object("DeadLetterHeaders", summary, properties, required=always)
 
 
 def recording_schema() -> Schema:
@@ -172,15 +221,16 @@ def _holds(name: str, schema: Schema) -> Schema:
 
 
 def _copied_headers() -> dict[str, Schema]:
-    about = "Copied from the request to its result."
-    return {name: {"type": "string", "description": about} for name in sorted(COPIED_HEADERS)}
+    about = dict.fromkeys(sorted(COPIED_HEADERS), "Copied from the request to its result.")
+    about[HEADER_TRACESTATE] += " Several are joined into one, in order."
+    return {name: {"type": "string", "description": text} for name, text in about.items()}
 
 
 def _as_text(wire_type: Any) -> Schema:
     """Return the schema of the text of a value."""
     if wire_type is bool:
         return {"enum": ["true", "false"]}
-    if wire_type is int:
+    if wire_type in (int, int | None):
         return dict(_DIGITS)
     values = get_args(wire_type)
     return {"enum": list(values)} if values else {"type": "string"}

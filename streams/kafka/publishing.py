@@ -14,6 +14,9 @@ from streams.kafka.records import ProducedRecord
 RECORD_OVERHEAD_BYTES = 256
 """More than a batch and a record of its own add to key, value and headers."""
 
+HEADER_OVERHEAD_BYTES = 10
+"""The most that the lengths of a header's name and value take."""
+
 
 NO_KEY = object()
 """Stands for the key of a tombstone that has none: the producer refuses a record with neither key nor value.
@@ -37,7 +40,16 @@ class RecordPublisher(Protocol):
 
 
 class RecordTooLarge(Exception):
-    """A record is larger than the brokers take."""
+    """A record is larger than the brokers take.
+
+    Attributes:
+        excess_bytes: By how much.
+    """
+
+    def __init__(self, message: str, *, excess_bytes: int) -> None:
+        """Take one line and by how much the record is too large."""
+        super().__init__(message)
+        self.excess_bytes = excess_bytes
 
 
 class Publisher:
@@ -65,7 +77,9 @@ class Publisher:
         size = _size(record)
         allowed = self._max_bytes[record.topic]
         if size > allowed:
-            raise RecordTooLarge(f"the record has {size} bytes, {record.topic} takes {allowed}")
+            raise RecordTooLarge(
+                f"the record has {size} bytes, {record.topic} takes {allowed}", excess_bytes=size - allowed
+            )
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
         """Write records and wait until every one is confirmed.
@@ -102,6 +116,7 @@ def key_as_bytes(key: Any) -> bytes | None:
 
 def _size(record: ProducedRecord) -> int:
     size = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+    size += HEADER_OVERHEAD_BYTES * len(record.headers)
     for name, value in record.headers:
         size += len(name.encode()) + len(value or b"")
     return size

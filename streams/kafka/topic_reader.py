@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import ConfigurationError
 from streams.kafka.connection import client_arguments
-from streams.kafka.records import ConsumedRecord, consumed_record
+from streams.kafka.record_batches import NO_TIMESTAMP
+from streams.kafka.records import ConsumedRecord, Undecodable, consumed_record
+from streams.kafka.tolerant_fetcher import ISOLATION, read_tolerantly
 from streams.kafka.topics import require_topics
 from streams.settings.model import KafkaSettings
 
@@ -39,20 +42,58 @@ class Span:
 
 EVERYTHING = Span()
 
+MAX_NAMED = 5
+"""Most offsets or stretches of offsets that are named of what was passed over."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PassedOver:
+    """What was read of a topic and could not be decoded.
+
+    Attributes:
+        offsets: How many offsets.
+        places: The first of them, as `partition:offset` or `partition:first..last`.
+        reason: What is wrong with the first.
+    """
+
+    offsets: int = 0
+    places: list[str] = field(default_factory=list)
+    reason: str = ""
+    _stretches: int = 0
+
+    def add(self, record: ConsumedRecord, what: Undecodable) -> None:
+        """Count one."""
+        first, last = what.first_offset, record.offset
+        self.offsets += last - first + 1
+        self._stretches += 1
+        self.reason = self.reason or what.reason
+        if len(self.places) < MAX_NAMED:
+            self.places.append(f"{record.partition}:{first}" + (f"..{last}" if last > first else ""))
+
+    def __str__(self) -> str:
+        more = self._stretches - len(self.places)
+        places = ", ".join(self.places) + (f" and {more} more" if more else "")
+        return f"{self.offsets} offsets passed over, cannot be decoded: {places}: {self.reason}"
+
 
 async def read_topic(
     kafka: KafkaSettings,
     topic: str,
     span: Span = EVERYTHING,
     progress: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005 - told, and does nothing
+    *,
+    passed_over: PassedOver,
 ) -> AsyncIterator[ConsumedRecord]:
     """Read the records that a topic holds when this starts, each partition in order, then stop.
+
+    Records of transactions that are aborted, or still open, are not among them.
 
     Args:
         kafka: The brokers.
         topic: Its name.
         span: Which of its records; of times, those that the brokers' index has between them.
         progress: Told from time to time how many offsets are behind, and how many there are.
+        passed_over: Told of what cannot be decoded, which is left out.
 
     Raises:
         ConfigurationError: One line saying why the brokers or the topic cannot be reached.
@@ -60,10 +101,14 @@ async def read_topic(
     count = (await require_topics(kafka, [topic]))[topic]
     partitions = [TopicPartition(topic, number) for number in range(count)]
     consumer = AIOKafkaConsumer(
-        **client_arguments(kafka), enable_auto_commit=False, auto_offset_reset="earliest"
+        **client_arguments(kafka),
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level=ISOLATION,
     )
     try:
         await consumer.start()
+        read_tolerantly(consumer)
         consumer.assign(partitions)
         starts, ends = await _offsets(consumer, partitions, span)
         for partition, offset in starts.items():
@@ -71,10 +116,17 @@ async def read_topic(
         total = sum(ends[tp] - starts[tp] for tp in partitions)
         at = dict(starts)
         while reading := [tp for tp in partitions if at[tp] < ends[tp]]:
-            for records in (await consumer.getmany(*reading, timeout_ms=POLL_MS)).values():
-                for record in records:
-                    if record.offset < ends[TopicPartition(record.topic, record.partition)]:
-                        yield consumed_record(record, timestamp_ms=record.timestamp)
+            for tp, messages in (await consumer.getmany(*reading, timeout_ms=POLL_MS)).items():
+                for message in messages:
+                    if message.offset >= ends[tp]:
+                        break
+                    record = consumed_record(message, timestamp_ms=_milliseconds_of(message))
+                    if record.undecodable is None:
+                        yield record
+                    else:
+                        passed_over.add(record, record.undecodable)
+            # Nothing else here waits while the client has records: an interruption would go unnoticed.
+            await asyncio.sleep(0)
             # By position, not by counting records: compaction and transactions leave offsets without one.
             at |= {tp: await consumer.position(tp) for tp in reading}
             progress(sum(min(at[tp], ends[tp]) - starts[tp] for tp in partitions), total)
@@ -105,6 +157,11 @@ async def _offsets(
 async def _offsets_at(consumer: AIOKafkaConsumer, time_ms: int, end: Offsets) -> dict[TopicPartition, int]:
     found = await consumer.offsets_for_times(dict.fromkeys(end, time_ms))
     return {tp: end[tp] if found.get(tp) is None else found[tp].offset for tp in end}
+
+
+def _milliseconds_of(message: Any) -> int:
+    """Return the time of a message; those of format 0 have none."""
+    return NO_TIMESTAMP if message.timestamp is None else message.timestamp
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -54,15 +54,16 @@ async def require_topics(kafka: KafkaSettings, names: Sequence[str]) -> dict[str
         existing = await _partition_counts(client)
     missing = [name for name in names if name not in existing]
     if missing:
+        command = "topics --recordings" if kafka.topics.recordings in missing else "topics"
         raise ConfigurationError(
             f"kafka.bootstrap-servers = {kafka.bootstrap_servers}: there is no topic {', '.join(missing)};"
-            " `lookup-stage topics` creates what is missing"
+            f" `lookup-stage {command}` creates what is missing"
         )
     return existing
 
 
 async def ensure_topics(
-    settings: Settings, *, partitions: int, replication: int, dry_run: bool
+    settings: Settings, *, partitions: int, replication: int, dry_run: bool, recordings: bool = False
 ) -> Sequence[TopicState]:
     """Create the topics that are missing and report those that differ.
 
@@ -71,11 +72,14 @@ async def ensure_topics(
         partitions: Partitions of a topic that is created.
         replication: Copies of a topic that is created.
         dry_run: Create nothing.
+        recordings: Include the topic of recordings although no requests are recorded.
 
     Raises:
         ConfigurationError: One line saying why the brokers cannot be reached or refuse.
     """
     kafka, names = settings.kafka, worker_topics(settings)
+    if recordings and kafka.topics.recordings not in names:
+        names = (*names, kafka.topics.recordings)
     requests, dead_letters = kafka.topics.requests, kafka.topics.dead_letters
     async with admin_client(kafka) as client:
         existing = await _partition_counts(client)

@@ -83,6 +83,7 @@ DEAD_LETTERS = Metric(
     meaning="dead letters written",
     label="reason",
     values=(
+        "undecodable",
         "unreadable",
         "invalid_request",
         "search_unavailable",

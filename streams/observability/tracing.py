@@ -23,11 +23,12 @@ from streams.kafka.publishing import RecordPublisher
 from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
 from streams.stage.answering import Answer
 from streams.wire.results import HEADER_REQUEST_ID
+from streams.wire.trace_context import HEADER_TRACEPARENT, HEADER_TRACESTATE, joined_tracestate
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.45.0"
-CONTEXT_HEADERS = ("traceparent", "tracestate")
+CONTEXT_HEADERS = (HEADER_TRACEPARENT, HEADER_TRACESTATE)
 
-ADDED_CONTEXT: Headers = (("traceparent", b"-" * 55),)
+ADDED_CONTEXT: Headers = ((HEADER_TRACEPARENT, b"-" * 55),)
 """What a trace's context adds to a record that had none; `tracestate` only ever comes from the request."""
 
 Attributes: TypeAlias = Mapping[str, str | int | bool]
@@ -196,6 +197,7 @@ def _key(key: bytes | None) -> dict[str, str]:
 
 
 def _carrier(headers: Headers) -> dict[str, str]:
+    headers = joined_tracestate(headers)
     found = {name: _first(headers, name) for name in CONTEXT_HEADERS}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import io
-import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, NamedTuple, TypeAlias, cast
+from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
 import zstandard
 
-from pipeline.errors import ConfigurationError, LookupStageError
+from pipeline.errors import ConfigurationError
+from streams.output.files import is_special, writing
 from streams.recordings.recording import Recording, RecordingUnreadable, decode_recording
 
 MAX_LINE_BYTES = 128 * 1_024 * 1_024
 """More than any broker takes as one record."""
-
-STANDARD_OUTPUT = Path("-")
 
 _SUFFIX, _COMPRESSED_SUFFIX = ".jsonl", ".jsonl.zst"
 _COMPRESSED_CHUNK_BYTES = 1_024
@@ -56,6 +55,8 @@ def read_recordings(
 ) -> Iterator[NumberedRecording]:
     """Read a file of recordings, a line at a time.
 
+    Blank lines, a byte order mark and carriage returns at the ends of lines are not part of recordings.
+
     Args:
         path: A file whose name ends in `.jsonl` or `.jsonl.zst`.
         progress: Told from time to time how far it is.
@@ -75,29 +76,37 @@ def read_recordings(
 
 
 @contextmanager
-def writing_recordings(path: Path) -> Iterator[Callable[[bytes], None]]:
+def writing_recordings(path: Path, *, keep_if_failed: bool = False) -> Iterator[Callable[[bytes], None]]:
     """Open a file for recordings; call with each line, without its end.
 
-    However the block ends, what was written by then can be read.
+    The file has its name once the block ends well; what was there before stays until then. If the user
+    interrupts the block, what was written by then is kept and can be read: see `streams.output.files`.
 
     Args:
-        path: A file whose name ends in `.jsonl` or `.jsonl.zst`, or `-` for standard output.
+        path: A file whose name ends in `.jsonl` or `.jsonl.zst`, a device or a pipe of any name, or `-` for
+            standard output.
+        keep_if_failed: Whether to keep it, beside the file, if the block fails, too.
 
     Raises:
         ConfigurationError: The file cannot be opened.
-        LookupStageError: It takes no more: the disk is full, or whoever read it is gone.
+        OutputFailed: It takes no more: the disk is full, or whoever read it is gone.
     """
-    try:
-        with _opened_to_write(path) as file:
-            write = file.write
+    compressed = path.name.endswith(_COMPRESSED_SUFFIX) if is_special(path) else _is_compressed(path)
+    with writing(path) as output:
 
+        def to(write: Callable[[bytes], object]) -> Callable[[bytes], None]:
             def write_line(line: bytes) -> None:
-                write(line)
-                write(b"\n")
+                write(line + b"\n")
+                output.keep_if_interrupted, output.keep_if_failed = True, keep_if_failed
 
-            yield write_line
-    except OSError as error:
-        raise LookupStageError(f"{path}: cannot be written: {error.strerror or error}") from error
+            return write_line
+
+        if not compressed:
+            yield to(output.write)
+            return
+        compressor = zstandard.ZstdCompressor(write_checksum=True)
+        with compressor.stream_writer(cast("BinaryIO", output), closefd=False) as writer:
+            yield to(writer.write)
 
 
 def _numbered(path: Path, progress: Report) -> Iterator[NumberedRecording]:
@@ -105,8 +114,10 @@ def _numbered(path: Path, progress: Report) -> Iterator[NumberedRecording]:
     with _opened_to_read(path) as (file, lines):
         total = path.stat().st_size
         try:
-            for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE_BYTES), b""), start=1):
-                yield NumberedRecording(number, line.removesuffix(b"\n"), _decoded(line))
+            for number, read in enumerate(iter(lambda: lines.readline(MAX_LINE_BYTES), b""), start=1):
+                line = read.removeprefix(BOM_UTF8) if number == 1 else read
+                if line and not line.isspace():
+                    yield NumberedRecording(number, line.rstrip(b"\r\n"), _decoded(line))
                 if number % _LINES_BETWEEN_REPORTS == 0:
                     progress(file.tell(), total)
         except RecordingUnreadable as error:
@@ -114,6 +125,10 @@ def _numbered(path: Path, progress: Report) -> Iterator[NumberedRecording]:
         except (_CutShort, zstandard.ZstdError) as error:
             why = "is cut short" if isinstance(error, _CutShort) else f"cannot be decompressed: {error}"
             raise RecordingUnreadable(f"{path}: line {number + 1}: {why}") from None
+        except OSError as error:
+            raise RecordingUnreadable(
+                f"{path}: line {number + 1}: cannot be read: {error.strerror or error}"
+            ) from error
         progress(total, total)
 
 
@@ -121,6 +136,10 @@ def _decoded(line: bytes) -> Recording:
     try:
         return decode_recording(line)
     except RecordingUnreadable:
+        if line.lstrip().startswith(b"["):
+            raise RecordingUnreadable(
+                "is a JSON array: a file of recordings has a JSON object on each line"
+            ) from None
         if line.endswith(b"\n"):
             raise
         what = "is cut short" if len(line) < MAX_LINE_BYTES else f"has more than {MAX_LINE_BYTES} bytes"
@@ -137,25 +156,6 @@ def _opened_to_read(path: Path) -> Iterator[tuple[BinaryIO, io.BufferedIOBase]]:
     with file:
         source = io.BufferedReader(_Decompressed(file), _BUFFER_BYTES) if compressed else file
         yield file, cast("io.BufferedIOBase", source)
-
-
-@contextmanager
-def _opened_to_write(path: Path) -> Iterator[IO[bytes]]:
-    if path == STANDARD_OUTPUT:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    compressed = _is_compressed(path)
-    try:
-        file = path.open("wb", buffering=_BUFFER_BYTES)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from error
-    with file:
-        if not compressed:
-            yield file
-            return
-        with zstandard.ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False) as compressor:
-            yield cast("IO[bytes]", compressor)
 
 
 def _is_compressed(path: Path) -> bool:

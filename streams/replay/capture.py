@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streams.kafka.records import ConsumedRecord
-from streams.kafka.topic_reader import Span, read_topic
+from streams.kafka.topic_reader import PassedOver, Span, read_topic
 from streams.recordings.recording import RecordingUnreadable, decode_recording, encode_recording
 from streams.settings.model import KafkaSettings
 from streams.stage.recorder import requested
@@ -22,11 +22,13 @@ class Capture:
         recordings: How many recordings.
         passed_over: How many records are none: of requests, those without a readable id.
         first: Partition and offset of the first of these, and what is wrong with it.
+        undecodable: What could not be decoded.
     """
 
     recordings: int = 0
     passed_over: int = 0
     first: str | None = None
+    undecodable: PassedOver = field(default_factory=PassedOver)
 
     async def run(
         self,
@@ -51,7 +53,7 @@ class Capture:
         """
         topic = kafka.topics.requests if requests_alone else kafka.topics.recordings
         line_of = _request_line if requests_alone else _recording_line
-        async for record in read_topic(kafka, topic, span, progress):
+        async for record in read_topic(kafka, topic, span, progress, passed_over=self.undecodable):
             try:
                 line = line_of(record)
             except (RecordingUnreadable, RequestUnreadable) as error:
@@ -73,4 +75,6 @@ def _request_line(record: ConsumedRecord) -> bytes:
         request_id = decode_request(record.value, record.headers).request_id
     except RequestInvalid as error:
         request_id = error.request_id
-    return encode_recording(requested(record, request_id))
+    recording = requested(record, request_id)
+    # As the worker records it: untouched, since deeply nested JSON can be read but not written again.
+    return encode_recording(recording, request=record.value if recording.raw is None else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.limits import configured_widths
 from pipeline.model import Budget, Limits, Lookup, PathHits
 from streams.recordings.recording import RecordedPath, Recording, RecordingUnreadable
+from streams.recordings.requests import request_value
 from streams.settings.model import ProjectionSettings, RagSettings
 from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.request_rules import RequestRules, check
@@ -93,16 +93,6 @@ def limit_change(rag: RagSettings, projection: ProjectionSettings) -> LimitChang
         budget=projection.model_dump(include=projection.model_fields_set),
         max_width=rag.max_retrieve_k if "max_retrieve_k" in rag.model_fields_set else sys.maxsize,
     )
-
-
-def request_value(recording: Recording) -> bytes:
-    """Return the value of a request as its agent sent it, but for the spaces between its fields."""
-    if recording.raw is not None:
-        return recording.raw
-    try:
-        return orjson.dumps(recording.request)
-    except TypeError:  # a lone surrogate, which JSON has in an escape only
-        return json.dumps(recording.request).encode()
 
 
 def _narrowed(recording: Recording, retrieve_k: int) -> tuple[RecordedPath, ...]:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from pipeline.outcome import conclude
 from streams.recordings.files import NumberedRecording
 from streams.recordings.recording import Recording, RecordingUnreadable, encode_recording
+from streams.recordings.requests import request_fields
 from streams.replay.difference import ResultDifference, first_difference
 from streams.wire.results import encode_members, encode_result, result_of
 
@@ -103,7 +104,8 @@ def _result(recording: Recording) -> bytes | None:
     limits, budget = recording.limits, recording.budget
     if not recording.paths or limits is None or budget is None:
         return None
-    hints, explain = recording.request.get("hints"), bool(recording.request.get("explain"))
+    fields = request_fields(recording)
+    hints, explain = fields.get("hints"), bool(fields.get("explain"))
     outcome = conclude(recording.answers, limits=limits, budget=budget, explain=explain)
     return encode_result(
         result_of(outcome, request_id=recording.request_id, limits=limits, hints=hints, explain=explain)

@@ -9,7 +9,7 @@ from pipeline.errors import LookupStageError
 from streams.kafka.records import ConsumedRecord
 from streams.recordings.files import NumberedRecording
 from streams.recordings.recording import Recording
-from streams.replay.changes import request_value
+from streams.recordings.requests import request_value
 from streams.replay.in_order import in_order
 from streams.stage.answering import Answerer
 from streams.stage.recorder import Recorder

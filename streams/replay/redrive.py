@@ -13,9 +13,9 @@ from aiokafka.errors import KafkaError
 from pipeline.errors import LookupStageError
 from streams.kafka.records import ConsumedRecord, Headers
 from streams.kafka.request_producer import request_producer
-from streams.kafka.topic_reader import read_topic
+from streams.kafka.topic_reader import PassedOver, read_topic
 from streams.settings.model import KafkaSettings
-from streams.wire.dead_letters import ERROR_HEADER_PREFIX
+from streams.wire.dead_letters import ERROR_HEADER_PREFIX, RecordUndecodable
 from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.requests import RequestInvalid
 
@@ -55,6 +55,13 @@ class DeadLetter:
             return None
 
     @property
+    def has_request(self) -> bool:
+        """Whether there is something to send again, as it was sent."""
+        nothing = self.record.value is None and self.record.key is None
+        undecodable = self.errors.get("exception.class.name") == RecordUndecodable.__name__
+        return not (nothing or undecodable or "value.bytes" in self.errors)
+
+    @property
     def place(self) -> str:
         """Partition and offset on the dead-letter topic: `3:17`."""
         return f"{self.record.partition}:{self.record.offset}"
@@ -83,13 +90,20 @@ class DeadLetterFilter:
         )
 
 
-async def dead_letters(kafka: KafkaSettings, wanted: DeadLetterFilter) -> AsyncIterator[DeadLetter]:
+async def dead_letters(
+    kafka: KafkaSettings, wanted: DeadLetterFilter, passed_over: PassedOver
+) -> AsyncIterator[DeadLetter]:
     """Read the dead letters that are there now.
+
+    Args:
+        kafka: Brokers and topics.
+        wanted: Which dead letters.
+        passed_over: Told of what cannot be decoded.
 
     Raises:
         ConfigurationError: One line saying why the brokers or the topic cannot be reached.
     """
-    async for record in read_topic(kafka, kafka.topics.dead_letters):
+    async for record in read_topic(kafka, kafka.topics.dead_letters, passed_over=passed_over):
         letter = parse(record)
         if wanted.takes(letter):
             yield letter
@@ -107,15 +121,17 @@ def parse(record: ConsumedRecord) -> DeadLetter:
 
 
 async def redrive(
-    kafka: KafkaSettings, wanted: DeadLetterFilter, *, rate: float, dry_run: bool
+    kafka: KafkaSettings, wanted: DeadLetterFilter, passed_over: PassedOver, *, rate: float, dry_run: bool
 ) -> AsyncIterator[DeadLetter]:
     """Send the requests of dead letters to the requests topic again: same key, value and headers.
 
-    A tombstone without key cannot be sent and has no request in it; it is passed over.
+    A tombstone without key cannot be sent and has no request in it; it is left out, and so is what could not
+    be decoded or is not there whole: it would only become a dead letter again.
 
     Args:
         kafka: Brokers and topics.
         wanted: Which dead letters.
+        passed_over: Told of what cannot be decoded on the dead-letter topic.
         rate: Most requests a second.
         dry_run: Send nothing.
 
@@ -131,8 +147,8 @@ async def redrive(
         if not dry_run:
             producer = await stack.enter_async_context(request_producer(kafka, kafka.topics.requests))
             sender = _Sender(producer, kafka.topics.requests, rate)
-        async for letter in dead_letters(kafka, wanted):
-            if letter.record.value is None and letter.record.key is None:
+        async for letter in dead_letters(kafka, wanted, passed_over):
+            if not letter.has_request:
                 continue
             if sender is not None:
                 await sender.send(letter)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from aiokafka.errors import KafkaError
 
@@ -12,7 +11,7 @@ from streams.kafka.records import Headers
 from streams.kafka.request_producer import request_producer
 from streams.recordings.files import NumberedRecording
 from streams.recordings.recording import Recording
-from streams.replay.changes import request_value
+from streams.recordings.requests import lasting_value
 from streams.replay.in_order import in_order
 from streams.settings.model import KafkaSettings
 from streams.wire.cloud_events import HEADER_EXPIRY_TIME
@@ -62,7 +61,10 @@ async def resend(
             recording = numbered.recording
             try:
                 await producer.send_and_wait(
-                    topic, value=_value(recording), key=recording.key, headers=list(_headers(recording))
+                    topic,
+                    value=lasting_value(recording),
+                    key=recording.key,
+                    headers=list(_headers(recording)),
                 )
             except KafkaError as error:
                 raise LookupStageError(f"line {numbered.number}: cannot be sent: {error}") from error
@@ -73,12 +75,7 @@ async def resend(
         return count
 
 
-def _value(recording: Recording) -> bytes:
-    """Return the request's value; with its expiry, long past, it would be answered `expired`."""
-    lasting = {name: value for name, value in recording.request.items() if name != "expires_at"}
-    return request_value(replace(recording, request=lasting))
-
-
 def _headers(recording: Recording) -> Headers:
+    # With its expiry, long past, a request would be answered `expired`.
     kept = tuple(header for header in recording.headers if header[0] != HEADER_EXPIRY_TIME)
     return (*kept, (HEADER_REPLAY, recording.request_id.encode()))

@@ -160,6 +160,7 @@ class TopicSettings(Group):
 
 
 SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 SaslMechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
@@ -188,6 +189,10 @@ class KafkaSettings(Group):
     )
     ssl_key_file: Name | None = Field(default=None, description="PEM file of the client's key")
     ssl_key_password: SecretStr | None = Field(default=None, description="password of the client's key")
+    compression: Compression = Field(
+        default="zstd",
+        description="codec of results, dead letters and recordings: none, gzip, snappy, lz4 or zstd",
+    )
     session_timeout: Seconds = Field(
         default=10.0, description="seconds after which a silent worker loses its partitions"
     )

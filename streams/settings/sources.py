@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,20 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from pipeline.errors import ConfigurationError
 
 CONFIG_FILE_VARIABLE = "LOOKUP_CONFIG"
+
+LEAST_LIKENESS = 0.9
+"""Of two names of which one is taken for a slip of the other: a letter in ten, say."""
+
+LEAST_SHARE = 0.75
+"""Of a setting's name that is left where its last words are missing: KAFKA_BOOTSTRAP."""
+
+_NEEDLESS_WORDS = ("NAME", "FILE", "PATH", "S", "SECONDS", "MS", "COUNT", "VALUE", "ADDRESS")
+"""What people put after a setting's name."""
+
+_KUBERNETES_VARIABLE = re.compile(
+    r".+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+"""What Kubernetes and Docker set in each container for a service of that name."""
 
 _given_file: ContextVar[Path | None] = ContextVar("given_file", default=None)
 
@@ -56,6 +71,43 @@ def environment_name(key: str) -> str:
 def environment_values(keys: Iterable[str]) -> dict[str, object]:
     """Read the environment; an empty variable counts as absent."""
     return {key: value for key in keys if (value := os.environ.get(environment_name(key)))}
+
+
+def misspelt_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Find variables that are nearly the name of a setting, and so have no effect.
+
+    Other programs' variables (`KAFKA_OPTS`, `KAFKA_HOME`, those of Kubernetes' services) are not near enough,
+    and a setting that is set under its own name is not missed.
+
+    Args:
+        environment: Variables by name; an empty one counts as absent.
+
+    Returns:
+        For each such variable the name that was probably meant.
+    """
+    from streams.settings.model import Settings  # which imports this module
+
+    known = [*map(environment_name, setting_keys(Settings)), CONFIG_FILE_VARIABLE]
+    absent = [name for name in known if not environment.get(name)]
+    given = [name for name, value in environment.items() if value and name not in known]
+    nearest = {name: _nearest(name, absent) for name in given if not _KUBERNETES_VARIABLE.fullmatch(name)}
+    return {name: meant for name, meant in nearest.items() if meant is not None}
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    plain = environment_name(name)
+    likeness = {meant: difflib.SequenceMatcher(None, plain, meant).ratio() for meant in known}
+    near = [
+        meant
+        for meant, ratio in likeness.items()
+        if ratio >= (LEAST_SHARE if _begins(plain, meant) else LEAST_LIKENESS)
+    ]
+    return max(near, key=lambda meant: likeness[meant], default=None)
+
+
+def _begins(name: str, meant: str) -> bool:
+    """Return whether a name lacks the last words of another, or has a few more."""
+    return meant.startswith(f"{name}_") or name in {f"{meant}_{word}" for word in _NEEDLESS_WORDS}
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from pipeline.lookup import INTERNAL, LookupPipeline
 from pipeline.model import Ledger, Lookup, Outcome, Problem
 from pipeline.outcome import PathAnswer
 from pipeline.values import statically_frozen
-from streams.kafka.records import ConsumedRecord, ProducedRecord
+from streams.kafka.records import ConsumedRecord, ProducedRecord, Undecodable
 from streams.settings.model import TopicSettings
 from streams.stage.log_context import request_is, work_is_about
-from streams.wire.dead_letters import Failure, Stage, dead_letter_record
+from streams.wire.dead_letters import Failure, RecordUndecodable, Stage, dead_letter_record
 from streams.wire.decoding import RequestUnreadable, decode_request
 from streams.wire.request_rules import RequestRules, check
 from streams.wire.requests import LookupRequest, RequestInvalid
@@ -87,6 +87,8 @@ class Answerer:
     async def answer(self, record: ConsumedRecord) -> Answer:
         """Answer one request, whatever its bytes are and whatever goes wrong on the way."""
         work_is_about(record.partition, record.offset)
+        if record.undecodable is not None:
+            return self._left_out(record, record.undecodable)
         try:
             decoded = decode_request(record.value, record.headers)
         except RequestUnreadable as error:
@@ -118,6 +120,12 @@ class Answerer:
         problem = Problem(code="internal", message=str(error))
         failure = Failure(stage="publish", retryable=False, error=error)
         return self._failed(record, answer.request_id or "", problem, failure)
+
+    def _left_out(self, record: ConsumedRecord, what: Undecodable) -> Answer:
+        """Return the dead letter of a record or a batch that could not be decoded."""
+        log.error("record_undecodable", first_offset=what.first_offset, why=what.reason)
+        error = RecordUndecodable(what.reason)
+        return self._answer(record, None, Failure(stage="decode", retryable=False, error=error))
 
     async def _look_up(self, record: ConsumedRecord, request: LookupRequest, lookup: Lookup) -> Answer:
         timeout_s = self._timeout_s

@@ -19,7 +19,7 @@ from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.stage.answering import Answer, Answerer
 from streams.stage.in_flight import InFlight, Partition
 from streams.stage.recorder import Recorder
-from streams.wire.dead_letters import DeadLetterLimit
+from streams.wire.dead_letters import DeadLetterLimit, shortened
 
 log = structlog.get_logger(__name__)
 
@@ -207,13 +207,19 @@ class LookupStage:
             if self._too_large(answer.result) is not None:  # the request's id and headers are enough for that
                 log.error("result_too_large")
                 answer = replace(answer, result=None)
-        error = self._too_large(answer.dead_letter)
-        if error is not None:
-            if answer.result is None:
-                raise error
+        letter, error = answer.dead_letter, self._too_large(answer.dead_letter)
+        if letter is None or error is None:
+            return answer
+        if answer.result is not None:
             log.error("dead_letter_too_large")
-            answer = replace(answer, dead_letter=None)
-        return answer
+            return replace(answer, dead_letter=None)
+        # A compressed record may be many times as large as what its topic takes: it must not stop the others.
+        letter = shortened(letter, error.excess_bytes, own_headers=len(record.headers))
+        error = self._too_large(letter)
+        if error is not None:
+            raise error
+        log.error("dead_letter_shortened", bytes=len(letter.value or b""))
+        return replace(answer, dead_letter=letter)
 
     def _too_large(self, record: ProducedRecord | None) -> RecordTooLarge | None:
         if record is not None:

@@ -14,6 +14,7 @@ from pipeline.limits import narrow_budget, override_limits
 from pipeline.model import Budget, Condition, Limits, Lookup, Scalar
 from streams.settings.complaints import complaint
 from streams.wire.decoding import DecodedRequest
+from streams.wire.near_misses import suggestion
 from streams.wire.requests import (
     FieldProblem,
     LookupRequest,
@@ -59,7 +60,7 @@ def check(decoded: DecodedRequest, rules: RequestRules) -> tuple[LookupRequest, 
         problems += [problem for problem in found if problem.field not in named]
         misformed = {str(detail["loc"][0]) for detail in details}
         request = _without(decoded, misformed)
-    lookup, broken_rules = _lookup(request, rules)
+    lookup, broken_rules = _lookup(decoded.body, request, rules)
     problems += [
         problem
         for problem in (*_form_problems(decoded.body, request), *broken_rules)
@@ -89,9 +90,11 @@ def _without(decoded: DecodedRequest, fields: Collection[str]) -> LookupRequest:
     return LookupRequest.model_validate({"request_id": "-", **rest})
 
 
-def _lookup(request: LookupRequest, rules: RequestRules) -> tuple[Lookup | None, list[FieldProblem]]:
+def _lookup(
+    body: Mapping[str, Any], request: LookupRequest, rules: RequestRules
+) -> tuple[Lookup | None, list[FieldProblem]]:
     """Return the lookup, or every rule that stands against it."""
-    problems = [*_tenant_problems(request, rules), *_dimension_problems(request, rules)]
+    problems = [*_tenant_problems(body, request, rules), *_dimension_problems(request, rules)]
     try:
         limits = override_limits(
             rules.limits,
@@ -123,7 +126,8 @@ def _form_problems(body: Mapping[str, Any], request: LookupRequest) -> Iterator[
     """Name what is wrong between fields; what is absent from `body` was not sent."""
     sent = {name for name in ("query", "queries", "vector", "vectors") if body.get(name) is not None}
     if not sent & {"query", "queries"}:
-        yield FieldProblem(field="query", value="None", problem="query or queries must be given")
+        hint = suggestion(body, "query", "queries")
+        yield FieldProblem(field="query", value="None", problem=f"query or queries must be given{hint}")
     if {"query", "queries"} <= sent:
         yield FieldProblem(
             field="queries", value=shown(body["queries"]), problem="must not be given beside query"
@@ -141,10 +145,13 @@ def _form_problems(body: Mapping[str, Any], request: LookupRequest) -> Iterator[
         )
 
 
-def _tenant_problems(request: LookupRequest, rules: RequestRules) -> list[FieldProblem]:
+def _tenant_problems(
+    body: Mapping[str, Any], request: LookupRequest, rules: RequestRules
+) -> list[FieldProblem]:
     if rules.tenant_field is None or request.tenant is not None:
         return []
-    return [FieldProblem(field="tenant", value="None", problem="must be given: tenants are kept apart here")]
+    problem = f"must be given: tenants are kept apart here{suggestion(body, 'tenant')}"
+    return [FieldProblem(field="tenant", value="None", problem=problem)]
 
 
 def _dimension_problems(request: LookupRequest, rules: RequestRules) -> list[FieldProblem]:

@@ -24,6 +24,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from streams.wire.rfc3339 import RFC3339_SCHEMA, parse_time
+
 MAX_REQUEST_ID_CHARS = 200
 MAX_QUERIES = 8
 MAX_QUERY_CHARS = 8_192
@@ -34,9 +36,6 @@ MAX_FILTER_VALUES = 1_000
 MAX_SHOWN_CHARS = 80
 
 # Patterns are written so that every engine reads them alike: no classes that some take for ASCII alone.
-_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = "[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?"
-RFC3339_PATTERN = f"{_DATE}[Tt ]{_TIME}([Zz]|[+-][0-9]{{2}}:[0-9]{{2}})"
 NOT_BLANK_PATTERN = r"[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 """Finds a character that is not white space."""
 
@@ -44,13 +43,7 @@ FILTER_FIELD_PATTERN = r"^[^\x00-,/:-@\[-^`{-\x7f]*$"
 """Of ASCII only letters, digits, `_`, `-` and `.`; what other characters are letters it cannot say."""
 
 _SCALARS = ["string", "number", "boolean"]
-_RFC3339 = re.compile(RFC3339_PATTERN)
 _FILTER_FIELD = re.compile(r"[\w.\-]{1,200}")
-
-
-def whole(pattern: str) -> str:
-    """Return a pattern that a whole text must match, also where `$` matches before a last line's end."""
-    return f"^{pattern}$(?!\\n)"
 
 
 def _not_blank(text: str) -> str:
@@ -59,10 +52,8 @@ def _not_blank(text: str) -> str:
     return text
 
 
-def _rfc3339(value: object) -> object:
-    if not (isinstance(value, str) and _RFC3339.fullmatch(value)):
-        raise ValueError("must be an RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")
-    return datetime.fromisoformat(value.upper())
+def _moment(value: object) -> datetime:
+    return parse_time(value if isinstance(value, str) else "")
 
 
 def _small(hints: Any) -> Any:
@@ -123,11 +114,7 @@ Conditions: TypeAlias = Annotated[
         }
     ),
 ]
-Moment: TypeAlias = Annotated[
-    AwareDatetime,
-    BeforeValidator(_rfc3339),
-    WithJsonSchema({"type": "string", "format": "date-time", "pattern": whole(RFC3339_PATTERN)}),
-]
+Moment: TypeAlias = Annotated[AwareDatetime, BeforeValidator(_moment), WithJsonSchema(RFC3339_SCHEMA)]
 
 
 class RequestedBudget(BaseModel):
@@ -152,8 +139,8 @@ class LookupRequest(BaseModel):
     Unknown fields are ignored, and null counts as absent.
 
     Attributes:
-        request_id: Whom the result is for: 1 to 200 characters. The header `ce_id` of a CloudEvent in binary
-            mode stands in for it where it is absent.
+        request_id: Whom the result is for: 1 to 200 characters. The id of a CloudEvent (the header `ce_id` in
+            binary mode) stands in for it where it is absent.
         query: What to look up. Either this or `queries` must be given.
         queries: Several texts to look up at once, each one path of the search.
         vector: Embedding of a single query, of the collection's dimension.
@@ -165,8 +152,9 @@ class LookupRequest(BaseModel):
             `"5"` is not `5`, and `true` is not `1`.
         tenant: Whose documents are searched; required where tenants are kept apart.
         budget: How much evidence there may be.
-        expires_at: RFC 3339 time with an offset, after which the result is `expired`. The header
-            `ce_expirytime` of a CloudEvent in binary mode stands in for it where it is absent.
+        expires_at: RFC 3339 time with an offset, after which the result is `expired`. A leap second is read
+            as the start of the second after it. The expirytime of a CloudEvent (the header `ce_expirytime` in
+            binary mode) stands in for it where it is absent.
         explain: Whether the result says of every hit that is not in the evidence why it is not.
         hints: Any JSON of at most 16 KiB; echoed in the result, never evidence.
     """

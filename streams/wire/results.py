@@ -14,12 +14,13 @@ from pipeline.model import Dropped, Evidence, Ledger, Limits, Outcome, PathRepor
 from pipeline.values import statically_frozen
 from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.wire.requests import FieldProblem, RequestInvalid
+from streams.wire.trace_context import HEADER_TRACEPARENT, HEADER_TRACESTATE, joined_tracestate
 
 ResultStatus: TypeAlias = Literal["ok", "empty", "partial", "failed", "expired", "rejected"]
 
 HEADER_REQUEST_ID = "lookup-request-id"
 HEADER_STATUS = "lookup-status"
-COPIED_HEADERS = frozenset({"correlation_id", "traceparent", "tracestate"})
+COPIED_HEADERS = frozenset({"correlation_id", HEADER_TRACEPARENT, HEADER_TRACESTATE})
 
 EMPTY_LEDGER = Ledger()
 
@@ -136,8 +137,13 @@ def of_members(members: Mapping[str, Any]) -> LookupResult:
 
 
 def result_record(request: ConsumedRecord, result: LookupResult, *, topic: str) -> ProducedRecord:
-    """Addresses a result: the request's key, or its id where it has none, and the headers agents look at."""
+    """Addresses a result: the request's key, or its id where it has none, and the headers agents look at.
+
+    The headers that a request and its result have in common are copied as they are, except that several
+    `tracestate` become one.
+    """
     request_id = result.request_id.encode()
+    copied = tuple(header for header in request.headers if header[0] in COPIED_HEADERS)
     return ProducedRecord(
         topic=topic,
         key=request_id if request.key is None else request.key,
@@ -146,6 +152,6 @@ def result_record(request: ConsumedRecord, result: LookupResult, *, topic: str) 
             ("content-type", b"application/json"),
             (HEADER_REQUEST_ID, request_id),
             (HEADER_STATUS, result.status.encode()),
-            *((name, content) for name, content in request.headers if name in COPIED_HEADERS),
+            *joined_tracestate(copied),
         ),
     )

@@ -16,6 +16,7 @@ from streams.settings.model import Settings
 from streams.stage.stage import LookupStage
 from streams.worker.brokers import broker_credentials, broker_urls
 from streams.worker.consumer import stage_transport
+from streams.worker.faust_members import check_faust
 
 COMMIT_INTERVAL_S = 1.0
 BUFFERED_EVENTS = 16_384
@@ -35,8 +36,9 @@ def create_app(settings: Settings) -> faust.App:
     """Make the Faust app of a worker.
 
     Raises:
-        ConfigurationError: A certificate or key file cannot be used.
+        ConfigurationError: A certificate or key file cannot be used, or Faust is of another version.
     """
+    check_faust()
     kafka = settings.kafka
     return _StatelessApp(
         kafka.group_id,

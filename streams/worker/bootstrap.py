@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import math
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -18,10 +19,12 @@ from pipeline.adapters.resilient import Resilience, ResilientEmbedder, Resilient
 from pipeline.circuit import CircuitBreaker
 from pipeline.embedders.openai_compatible import OpenAICompatibleEmbedder
 from pipeline.embedders.word_llama import WordLlamaEmbedder
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, SearchError
 from pipeline.lookup import LookupPipeline
-from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
-from streams.indexing import IndexReport, MilvusIndex, index_documents
+from pipeline.ports import CanBeProbed, EmbeddingPort, KnowledgeSearchPort
+from pipeline.probing import Probe
+from streams.indexing import IndexReport, MilvusIndex, index_documents, read_source
+from streams.indexing.chunks import MAX_CHUNK_CHARACTERS
 from streams.kafka.connection import client_arguments
 from streams.kafka.publishing import Publisher, key_as_bytes
 from streams.kafka.topics import max_record_bytes, worker_topics
@@ -59,13 +62,10 @@ async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator
     """
     topics = settings.kafka.topics
     circuits = {engine: _circuit(settings, engine) for engine in ENGINES}
-    embedding, searching = (
-        Resilience(_retry_policy(settings), circuit, on_retry=observer.metrics.retried)
-        for circuit in circuits.values()
-    )
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(running_embedder(settings.embedding))
         search = await stack.enter_async_context(running_search(settings, embedder))
+        robust = _Robust(settings, circuits, on_retry=observer.metrics.retried)
         written = [topic for topic in worker_topics(settings) if topic != topics.requests]
         max_bytes = await max_record_bytes(settings.kafka, written)
         producer = _create_producer(settings, max_bytes.values())
@@ -74,10 +74,8 @@ async def running_stage(settings: Settings, observer: Observer) -> AsyncIterator
         yield LookupStage(
             Answerer(
                 LookupPipeline(
-                    observer.search(_robust_search(settings, observer.measured(search), searching)),
-                    None
-                    if embedder is None
-                    else observer.embedder(_robust_embedder(settings, embedder, embedding)),
+                    observer.search(robust.search(observer.measured(search), probed=search)),
+                    None if embedder is None else observer.embedder(robust.embedder(embedder)),
                 ),
                 rules=_request_rules(settings, search),
                 topics=topics,
@@ -102,13 +100,11 @@ async def running_live_replay(settings: Settings) -> AsyncIterator[LiveReplay]:
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(running_embedder(settings.embedding))
         search = await stack.enter_async_context(running_search(settings, embedder))
-        embedding, searching = (
-            Resilience(_retry_policy(settings), _circuit(settings, engine)) for engine in ENGINES
-        )
+        robust = _Robust(settings, {engine: _circuit(settings, engine) for engine in ENGINES})
         answerer = Answerer(
             LookupPipeline(
-                _robust_search(settings, search, searching),
-                None if embedder is None else _robust_embedder(settings, embedder, embedding),
+                robust.search(search, probed=search),
+                None if embedder is None else robust.embedder(embedder),
             ),
             rules=_request_rules(settings, search),
             topics=settings.kafka.topics,
@@ -150,18 +146,35 @@ async def running_search(
     search = _create_search(settings, embedder)
     try:
         await search.start()
+        await _warn_of_refused_width(settings, search)
         yield search
     finally:
         await search.close()
 
 
-async def index_path(settings: Settings, path: Path, progress: Callable[[int, int], None]) -> IndexReport:
+async def _warn_of_refused_width(settings: Settings, search: KnowledgeSearchPort) -> None:
+    """Log if requests may ask for more hits than the engine returns: each that does will be refused."""
+    if isinstance(search, MilvusDenseSearch):
+        width = settings.rag.max_retrieve_k
+        why = await search.refusal_of_width(width, timeout_s=settings.search.attempt_timeout)
+        if why is not None:
+            log.warning("width_refused", setting="rag.max-retrieve-k", value=width, why=why)
+
+
+async def index_path(
+    settings: Settings,
+    path: Path,
+    progress: Callable[[int, int], None],
+    *,
+    chunk_size: int = MAX_CHUNK_CHARACTERS,
+) -> IndexReport:
     """Index a folder of Markdown or a JSON Lines file of chunks into the configured collection.
 
     Args:
         settings: The collection and the embedder.
         path: What to index.
         progress: Called with the number of chunks written and of all chunks.
+        chunk_size: Most characters of a chunk of Markdown.
 
     Raises:
         ConfigurationError: One line saying what is wrong with the path, the embedder or the collection.
@@ -169,8 +182,11 @@ async def index_path(settings: Settings, path: Path, progress: Callable[[int, in
     async with running_embedder(settings.embedding) as embedder:
         if embedder is None:
             raise ConfigurationError("embedding.provider = none: indexing needs an embedder")
-        async with MilvusIndex(milvus_collection(settings), dimension=embedder.dimension) as index:
-            return await index_documents(path, index, embedder, progress)
+        dimension = embedder.dimension
+        # Read before the collection is created: a bad line leaves nothing behind.
+        found = await asyncio.to_thread(read_source, path, chunk_size=chunk_size, dimension=dimension)
+        async with MilvusIndex(milvus_collection(settings), dimension=dimension) as index:
+            return await index_documents(found, index, embedder, progress)
 
 
 def milvus_collection(settings: Settings) -> MilvusCollection:
@@ -207,7 +223,9 @@ def _create_embedder(embedding: EmbeddingSettings) -> EmbeddingPort | None:
 def _create_search(settings: Settings, embedder: EmbeddingPort | None) -> KnowledgeSearchPort:
     if settings.search.port == "milvus-dense":
         return MilvusDenseSearch(
-            milvus_collection(settings), expected_dimension=None if embedder is None else embedder.dimension
+            milvus_collection(settings),
+            expected_dimension=None if embedder is None else embedder.dimension,
+            tenant_field=settings.rag.tenant_field,
         )
     return _load_factory(settings.search.port)(settings)
 
@@ -223,6 +241,7 @@ def _create_producer(settings: Settings, max_bytes: Collection[int]) -> AIOKafka
         **client_arguments(settings.kafka),
         acks="all",
         enable_idempotence=True,
+        compression_type=None if settings.kafka.compression == "none" else settings.kafka.compression,
         key_serializer=key_as_bytes,
         max_batch_size=min(MAX_BATCH_BYTES, *max_bytes),
         max_request_size=max(max_bytes),
@@ -260,28 +279,64 @@ def _stage_policy(stage: StageSettings, recorder: Recorder | None) -> StagePolic
     )
 
 
-def _robust_search(
-    settings: Settings, search: KnowledgeSearchPort, resilience: Resilience
-) -> KnowledgeSearchPort:
-    """Let searches share calls, behind the retries: each lookup has tries of its own."""
-    sharing_calls = coalescing(
-        search,
-        max_batch_size=settings.search.max_batch_size,
-        max_calls=settings.search.max_concurrent_calls,
-    )
-    return ResilientSearch(sharing_calls, resilience)
+class _Robust:
+    """Puts shared calls, retries, circuits and probes around ports."""
 
+    def __init__(
+        self,
+        settings: Settings,
+        circuits: Mapping[str, CircuitBreaker],
+        on_retry: Callable[[SearchError], object] = lambda _error: None,
+    ) -> None:
+        """Store what the ports have in common.
 
-def _robust_embedder(settings: Settings, embedder: EmbeddingPort, resilience: Resilience) -> EmbeddingPort:
-    """Let texts share calls, behind the retries; a model in this process answers before any could wait."""
-    if isinstance(embedder, WordLlamaEmbedder):
-        return embedder
-    sharing_calls = CoalescingEmbedder(
-        embedder,
-        max_batch_size=settings.embedding.batch_size,
-        max_calls=settings.search.max_concurrent_calls,
-    )
-    return ResilientEmbedder(sharing_calls, resilience)
+        Args:
+            settings: All of them.
+            circuits: Those of the embedder and the search, by name.
+            on_retry: Told of each error after which an engine is asked again.
+        """
+        self._settings = settings
+        self._circuits = circuits
+        self._on_retry = on_retry
+
+    def search(self, search: KnowledgeSearchPort, *, probed: KnowledgeSearchPort) -> KnowledgeSearchPort:
+        """Let searches share calls, behind the retries: each lookup has tries of its own.
+
+        Args:
+            search: Is asked the requests' queries.
+            probed: The port of the same engine that is probed: what stands around it knows no probe.
+        """
+        probe, settings = self._probe(probed), self._settings.search
+        sharing_calls = coalescing(
+            search,
+            max_batch_size=settings.max_batch_size,
+            max_calls=settings.max_concurrent_calls,
+            probe=probe,
+        )
+        return ResilientSearch(sharing_calls, self._resilience("search", probe))
+
+    def embedder(self, embedder: EmbeddingPort) -> EmbeddingPort:
+        """Let texts share calls, behind the retries; a model in this process answers before any can wait."""
+        if isinstance(embedder, WordLlamaEmbedder):
+            return embedder
+        probe = self._probe(embedder)
+        sharing_calls = CoalescingEmbedder(
+            embedder,
+            max_batch_size=self._settings.embedding.batch_size,
+            max_calls=self._settings.search.max_concurrent_calls,
+            probe=probe,
+        )
+        return ResilientEmbedder(sharing_calls, self._resilience("embedder", probe))
+
+    def _resilience(self, engine: str, probe: Probe | None) -> Resilience:
+        return Resilience(
+            _retry_policy(self._settings), self._circuits[engine], on_retry=self._on_retry, probe=probe
+        )
+
+    def _probe(self, port: object) -> Probe | None:
+        if not isinstance(port, CanBeProbed):
+            return None
+        return Probe(lambda left: port.probe(timeout_s=left), timeout_s=self._settings.search.attempt_timeout)
 
 
 def _load_factory(name: str) -> SearchFactory:

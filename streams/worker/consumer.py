@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import faust
-from faust.transport.drivers.aiokafka import Consumer, Producer, Transport
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Producer, Transport
 from faust.transport.producer import ProducerBuffer
 from faust.types import TP, ConsumerMessage
 from mode import Service
 
+from streams.kafka.tolerant_fetcher import read_committed, read_tolerantly
 from streams.stage.stage import LookupStage
+from streams.worker.offset_gaps import OffsetGaps
 
 MAX_HELD_BYTES = 128 * 1_024 * 1_024
 """Faust bounds its buffers by events, whose size is up to the agents; this bounds them by bytes."""
@@ -52,6 +54,18 @@ class HeldBytes:
             self._on_room()
 
 
+class TolerantThread(AIOKafkaConsumerThread):
+    """The thread of Faust's consumer, with a client that no record stops and no aborted one passes."""
+
+    def _create_consumer(self, loop: Any) -> Any:
+        return read_committed(super()._create_consumer(loop=loop))
+
+    async def on_start(self) -> None:
+        """Start the client."""
+        await super().on_start()
+        read_tolerantly(self._consumer)
+
+
 class DirectConsumer(Consumer):
     """Faust's consumer, which delivers a message itself where that takes no waiting.
 
@@ -75,6 +89,43 @@ class DirectConsumer(Consumer):
         )
 
 
+class TolerantConsumer(DirectConsumer):
+    """Faust's consumer, but no record stops it, and commits pass every offset that has no record.
+
+    Faust overlooks a gap that follows offset 0, and never commits again; of other gaps it lists every offset.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._gaps = OffsetGaps()
+
+    def _new_consumer_thread(self) -> TolerantThread:
+        return TolerantThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Forget partitions that go to another worker."""
+        await super().on_partitions_revoked(revoked)
+        self._gaps.forget(revoked)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Do nothing: `_to_message` has noted the gap."""
+
+    def _new_offset(self, tp: TP) -> int | None:
+        acked = self._acked[tp]
+        acked.sort()
+        count = self._gaps.contiguous(tp, acked, self._committed_offset[tp])
+        if not count:
+            return None
+        done = acked[:count]
+        del acked[:count]
+        self._acked_index[tp].difference_update(done)
+        return int(done[-1]) + 1
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+        self._gaps.note(tp, self._read_offset[tp], record.offset)
+        return super()._to_message(tp, record)
+
+
 class IdleBuffer(ProducerBuffer):
     """The buffer of Faust's own producer, in which nothing ever is."""
 
@@ -92,6 +143,8 @@ class IdleProducer(Producer):
 
 
 # In the body of a class of one's own Faust would replace the quiet logger of its library.
+TolerantThread.logger = AIOKafkaConsumerThread.logger
+DirectConsumer.logger = TolerantConsumer.logger = Consumer.logger
 IdleBuffer.logger = ProducerBuffer.logger
 IdleProducer.logger = Producer.logger
 
@@ -105,7 +158,7 @@ def stage_transport(app: faust.App, stage: LookupStage, *, drain_timeout_s: floa
         drain_timeout_s: Seconds after which a drain cancels what is unfinished.
     """
 
-    class StageConsumer(DirectConsumer):
+    class StageConsumer(TolerantConsumer):
         """Commits what is in work before partitions go, and fetches no more than there is room for."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -22,6 +22,7 @@ class FakeMilvus(milvus_pb2_grpc.MilvusServiceServicer):  # type: ignore[misc]
         uri: Its address, once it serves.
         searches: How many searches have arrived.
         fails_with: The status that the protocol ends a search with, if any.
+        details: The words that go with it.
         status: The status that stands in a search's answer otherwise.
         metric: The metric of its index.
         hangs: Names of the calls that are never answered.
@@ -34,6 +35,7 @@ class FakeMilvus(milvus_pb2_grpc.MilvusServiceServicer):  # type: ignore[misc]
         self.uri = ""
         self.searches = 0
         self.fails_with: grpc.StatusCode | None = None
+        self.details = "host-7 said no after 12.3 ms"
         self.status = common_pb2.Status()
         self.metric = "COSINE"
         self.hangs: tuple[str, ...] = ()
@@ -74,7 +76,7 @@ class FakeMilvus(milvus_pb2_grpc.MilvusServiceServicer):  # type: ignore[misc]
         self.arrived.set()
         await self._hang("Search")
         if self.fails_with is not None:
-            await context.abort(self.fails_with, "host-7 said no after 12.3 ms")
+            await context.abort(self.fails_with, self.details)
         return milvus_pb2.SearchResults(status=self.status)
 
     async def _hang(self, call: str) -> None:

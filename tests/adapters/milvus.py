@@ -55,7 +55,7 @@ def collection_of(
     metadata: Metadata = "json",
     **access: str,
 ) -> Iterator[MilvusCollection]:
-    """Yield a collection that holds the rows, and drop it; `access` may be `token` and `ca_file`."""
+    """Yield a collection that holds the rows, and drop it; `access`: `token`, `ca_file` and `database`."""
     layout: Literal["field", "flat"] = "field" if metadata in ("json", "text") else "flat"
     collection = MilvusCollection(
         uri=uri,
@@ -67,6 +67,7 @@ def collection_of(
         metadata_field="meta",
         token=access.get("token"),
         ca_file=access.get("ca_file"),
+        database=access.get("database", "default"),
     )
     with connected(collection) as client:
         _create(client, collection, rows, metric=metric, metadata=metadata)
@@ -76,10 +77,35 @@ def collection_of(
             client.drop_collection(collection.collection, timeout=_TIMEOUT_S)
 
 
+@contextmanager
+def collection_with_array(uri: str) -> Iterator[MilvusCollection]:
+    """Yield a flat collection of one row with an ARRAY field `tags`, and drop it afterwards."""
+    schema = MilvusClient.create_schema(auto_id=False)
+    schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=512)
+    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=DIMENSION)
+    schema.add_field("content", DataType.VARCHAR, max_length=512)
+    schema.add_field("tags", DataType.ARRAY, element_type=DataType.INT64, max_capacity=8)
+    index = MilvusClient.prepare_index_params()
+    index.add_index("vector", index_type="FLAT", metric_type="COSINE")
+    collection = MilvusCollection(uri=uri, collection=unique_name(), metadata_layout="flat")
+    with connected(collection) as client:
+        name = collection.collection
+        client.create_collection(name, schema=schema, index_params=index, timeout=_TIMEOUT_S)
+        row = {"id": "1", "vector": [1.0] * DIMENSION, "content": "one", "tags": [1, 2]}
+        client.upsert(name, [row], timeout=_TIMEOUT_S)
+        client.query(name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+        try:
+            yield collection
+        finally:
+            client.drop_collection(name, timeout=_TIMEOUT_S)
+
+
 @asynccontextmanager
-async def searching(collection: MilvusCollection) -> AsyncIterator[MilvusDenseSearch]:
+async def searching(
+    collection: MilvusCollection, *, tenant_field: str | None = None
+) -> AsyncIterator[MilvusDenseSearch]:
     """Yield a started port."""
-    port = MilvusDenseSearch(collection)
+    port = MilvusDenseSearch(collection, tenant_field=tenant_field)
     try:
         await port.start()
         yield port
@@ -87,9 +113,11 @@ async def searching(collection: MilvusCollection) -> AsyncIterator[MilvusDenseSe
         await port.close()
 
 
-async def refusal(collection: MilvusCollection, *, expected_dimension: int | None = None) -> str:
+async def refusal(
+    collection: MilvusCollection, *, expected_dimension: int | None = None, tenant_field: str | None = None
+) -> str:
     """Return the line with which a port refuses to start."""
-    port = MilvusDenseSearch(collection, expected_dimension=expected_dimension)
+    port = MilvusDenseSearch(collection, expected_dimension=expected_dimension, tenant_field=tenant_field)
     with pytest.raises(ConfigurationError) as caught:
         await port.start()
     await port.close()
@@ -123,6 +151,10 @@ class OverMilvus(SearchPortContract):
         """Yield the started port."""
         async with searching(collection) as port:
             yield port
+
+    async def test_probe_is_answered(self, port: MilvusDenseSearch) -> None:
+        """It raises nothing while the collection can be searched."""
+        await port.probe(timeout_s=TIMEOUT_S)
 
     async def test_searches_that_share_a_call_find_what_each_finds_alone(
         self, port: MilvusDenseSearch

@@ -17,7 +17,7 @@ from pipeline.adapters import milvus_dense
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.adapters.milvus_errors import explain, is_classified, search_error
-from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.errors import SearchError, SearchFailed, SearchRejected, SearchTimeout, SearchUnavailable
 from pipeline.testing.search_port import TIMEOUT_S, asking
 from tests.adapters.fake_milvus import FakeMilvus, fake_milvus
 from tests.adapters.milvus import refusal
@@ -49,6 +49,8 @@ async def port(fake: FakeMilvus) -> AsyncIterator[MilvusDenseSearch]:
     """Yield a started port over it."""
     port = MilvusDenseSearch(MilvusCollection(uri=fake.uri, collection="any"))
     await port.start()
+    fake.searches = 0  # that of the start does not count
+    fake.arrived.clear()
     yield port
     await port.close()
 
@@ -61,16 +63,20 @@ async def failure_of(port: MilvusDenseSearch, *, timeout_s: float = TIMEOUT_S) -
 
 
 def described(error: SearchError) -> tuple[type[SearchError], str]:
-    """Return an error's class and words."""
-    return type(error), str(error)
+    """Return an error's class and words, without the reason that a refusal has after them."""
+    message = str(error)
+    if isinstance(error, SearchRejected):
+        message = message.removesuffix(message.partition(": ")[2].partition(": ")[2]).rstrip(": ")
+    return type(error), message
 
 
 @pytest.mark.parametrize("kind", VENDOR_CLASSES)
 def test_every_exception_of_the_client_has_been_thought_about(kind: type[Any]) -> None:
     """A client that raises something new fails here, until somebody decides what it means."""
     assert is_classified(kind)
-    assert isinstance(search_error(kind(message="host-7 said no")), SearchError)
-    assert "host-7" not in str(search_error(kind(message="host-7 said no")))
+    error = search_error(kind(message="host-7 said no"))
+    assert isinstance(error, SearchError)
+    assert "host-7" not in str(error) + str(getattr(error, "refusal", ""))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_every_exception_of_the_client_has_been_thought_about(kind: type[Any]) -
         (vendor.ConnectError, (SearchUnavailable, UNREACHABLE)),
         (vendor.CollectionNotExistException, (SearchUnavailable, MISSING)),
         (vendor.ParamError, (SearchRejected, BAD_QUERY)),
-        (vendor.MilvusException, (SearchUnavailable, FAILED)),
+        (vendor.MilvusException, (SearchFailed, FAILED)),
     ],
 )
 def test_class_decides_where_it_says_something(
@@ -102,7 +108,7 @@ async def test_failure_of_the_protocol(
         grpc.StatusCode.RESOURCE_EXHAUSTED: (SearchUnavailable, OVERLOADED),
         grpc.StatusCode.INVALID_ARGUMENT: (SearchRejected, BAD_QUERY),
         grpc.StatusCode.OUT_OF_RANGE: (SearchRejected, BAD_QUERY),
-    }.get(status, (SearchUnavailable, FAILED))
+    }.get(status, (SearchFailed, FAILED))
     fake.fails_with = status
     error = await failure_of(port)
     assert described(error) == expected
@@ -124,12 +130,24 @@ async def test_failure_of_the_protocol(
         ((800, 1, "database not found"), (SearchUnavailable, MISSING)),
         ((1401, 1, "privilege not permitted"), (SearchUnavailable, NO_ACCESS)),
         ((10001, 1, "context deadline exceeded"), (SearchTimeout, TIMED_OUT)),
-        ((65535, 1, "fail to search on QueryNode 3: worker(1) query failed"), (SearchUnavailable, FAILED)),
+        ((65535, 1, "fail to search on QueryNode 3: worker(1) query failed"), (SearchFailed, FAILED)),
         (
             (65535, 1, "failed to create query plan: cannot parse expression: a ==, error: x"),
             (SearchRejected, BAD_FILTER),
         ),
         ((65535, 1, "topk [9] is invalid, top k should be in range [1, 8]"), (SearchRejected, BAD_QUERY)),
+        ((65535, 1, "nq [9] is invalid, nq should be in range [1, 8]"), (SearchRejected, BAD_QUERY)),
+        (
+            (65535, 1, "out of range in json: ef(16) should be larger than k(20)"),
+            (SearchRejected, BAD_QUERY),
+        ),
+        ((65535, 1, "invalid value in json: stoi"), (SearchRejected, BAD_QUERY)),
+        ((65535, 1, "type conflict in json: param ef should be integer"), (SearchRejected, BAD_QUERY)),
+        ((65535, 1, "range_filter must be greater than radius"), (SearchRejected, BAD_QUERY)),
+        ((65535, 1, "metric type not match: invalid parameter"), (SearchRejected, BAD_QUERY)),
+        ((65535, 1, "vector dimension mismatch"), (SearchRejected, BAD_QUERY)),
+        ((65535, 1, "failed to create query plan: field(x) not found"), (SearchRejected, BAD_QUERY)),
+        ((1, 0, "Function 'equal' has no kernel matching input types (x, y)"), (SearchRejected, BAD_FILTER)),
         (
             (1100, 5, "failed to create query plan: cannot parse expression: a =="),
             (SearchRejected, BAD_FILTER),
@@ -137,8 +155,8 @@ async def test_failure_of_the_protocol(
         ((1100, 5, "vector dimension mismatch, expected 4"), (SearchRejected, BAD_QUERY)),
         ((6, 6, "unexpected end of expression at column 9\n  a ==\n     ^"), (SearchRejected, BAD_FILTER)),
         ((6, 6, "anns_field 'nope' not found in schema"), (SearchRejected, BAD_QUERY)),
-        ((6, 1, "cross cluster routing"), (SearchUnavailable, FAILED)),
-        ((1, 0, "matmul: mismatch"), (SearchUnavailable, FAILED)),
+        ((6, 1, "cross cluster routing"), (SearchFailed, FAILED)),
+        ((1, 0, "matmul: mismatch"), (SearchFailed, FAILED)),
     ],
 )
 async def test_failure_that_the_engine_answers(
@@ -160,6 +178,75 @@ async def test_refusal_that_the_engine_declares(fake: FakeMilvus, port: MilvusDe
     """Newer servers say themselves that the question is at fault, whatever the code."""
     fake.status = common_pb2.Status(code=2000, reason="segcore", extra_info={"is_input_error": "true"})
     assert described(await failure_of(port)) == (SearchRejected, BAD_QUERY)
+
+
+async def test_refusal_is_told_with_the_engines_reason(fake: FakeMilvus, port: MilvusDenseSearch) -> None:
+    """The components on the way, their numbers and the filter are left out: each asking says the same."""
+    reason = (
+        "failed to search/query delegator 1 for channel by-dev-rootcoord-dml_8_470835886659092128v0: fail to"
+        " Search, QueryNode ID=1, reason=worker(1) query failed:  => failed to search: out of range in json:"
+        " ef(16) should be larger than k(20): service internal error: UnknownError"
+    )
+    fake.status = common_pb2.Status(code=65535, error_code=1, reason=reason)
+    error = await failure_of(port)
+    assert str(error) == f"{BAD_QUERY}: out of range in json: ef(16) should be larger than k(20)"
+
+
+async def test_failure_that_is_not_known_may_be_a_refusal(fake: FakeMilvus, port: MilvusDenseSearch) -> None:
+    """It has the engine's reason for the case that the question is at fault, and the plain words else."""
+    fake.status = common_pb2.Status(code=1, error_code=0, reason="matmul: mismatch\n  of shapes")
+    error = await failure_of(port)
+    assert isinstance(error, SearchFailed)
+    assert (str(error), error.refusal) == (FAILED, "the search engine refused the query: matmul: mismatch")
+
+
+async def test_answer_that_is_too_large_is_a_refusal(fake: FakeMilvus, port: MilvusDenseSearch) -> None:
+    """Narrower searches would fit, so the engine is not down."""
+    fake.fails_with = grpc.StatusCode.RESOURCE_EXHAUSTED
+    fake.details = "Received message larger than max (73400320 vs. 67108864)"
+    assert described(await failure_of(port)) == (SearchRejected, BAD_QUERY)
+
+
+async def test_token_is_not_told(fake: FakeMilvus) -> None:
+    """Not even where the engine repeats it in a refusal."""
+    port = MilvusDenseSearch(MilvusCollection(uri=fake.uri, collection="any", token="agent:hush-1"))
+    await port.start()
+    fake.status = common_pb2.Status(code=1100, reason="agent:hush-1 with hush-1 asks for too much")
+    error = await failure_of(port)
+    await port.close()
+    assert str(error) == f"{BAD_QUERY}: with … asks for too much"
+
+
+async def test_probe_is_a_search_without_a_filter(fake: FakeMilvus, port: MilvusDenseSearch) -> None:
+    """It is answered when the engine searches, and raises what any search would."""
+    await port.probe(timeout_s=TIMEOUT_S)
+    assert fake.searches == 1
+    fake.fails_with = grpc.StatusCode.INTERNAL
+    with pytest.raises(SearchFailed):
+        await port.probe(timeout_s=TIMEOUT_S)
+
+
+@pytest.mark.parametrize("status", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL])
+async def test_engine_that_cannot_search_at_the_start_does_not_stop_it(
+    fake: FakeMilvus, status: grpc.StatusCode
+) -> None:
+    """It may be on its way up, and the circuit deals with that."""
+    fake.fails_with = status
+    port = MilvusDenseSearch(MilvusCollection(uri=fake.uri, collection="any"))
+    await port.start()
+    assert await port.refusal_of_width(20, timeout_s=TIMEOUT_S) is None
+    await port.close()
+
+
+async def test_engine_that_is_slow_at_the_start_does_not_stop_it(
+    fake: FakeMilvus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first search only finds out whether the search parameters are taken."""
+    monkeypatch.setattr(milvus_dense, "FIRST_SEARCH_TIMEOUT_S", 0.05)
+    fake.hangs = ("Search",)
+    port = MilvusDenseSearch(MilvusCollection(uri=fake.uri, collection="any"))
+    await port.start()
+    await port.close()
 
 
 async def test_search_that_is_not_answered_times_out(fake: FakeMilvus, port: MilvusDenseSearch) -> None:

@@ -18,7 +18,10 @@ from pipeline.errors import ConfigurationError
 from pipeline.identity import EVIDENCE_KEY, identify
 from pipeline.model import Dropped, SearchHit
 from pipeline.testing.search_port import TIMEOUT_S, asking, field_is
-from streams.indexing import IndexReport, MilvusIndex, index_documents
+from streams.indexing import IndexReport, MilvusIndex, index_documents, read_source
+from streams.indexing.statistics import PieceStatistics
+from streams.settings.model import MilvusSettings, Settings
+from streams.worker.bootstrap import index_path
 from tests.adapters.milvus import connected, searching, unique_name
 from tests.support.ports import free_port
 
@@ -78,7 +81,7 @@ def folder(tmp_path: Path) -> Path:
 async def index(collection: MilvusCollection, source: Path, embedder: WordLlamaEmbedder) -> IndexReport:
     """Index a source as the command does."""
     async with MilvusIndex(collection, dimension=embedder.dimension) as opened:
-        return await index_documents(source, opened, embedder, lambda _done, _total: None)
+        return await index_documents(read_source(source), opened, embedder, lambda _done, _total: None)
 
 
 async def everything(
@@ -100,7 +103,10 @@ async def test_indexed_chunks_are_found_at_once(
 ) -> None:
     """When indexing returns, a search sees every row, with the identity that it was written under."""
     report = await index(collection, folder, embedder)
-    assert report == IndexReport(documents=6, chunks=10, written=10, deleted=0)
+    assert (report.documents, report.chunks, report.written, report.deleted) == (6, 10, 10, 0)
+    assert report.pieces.longest == max(
+        len(hit.content or "") for hit in await everything(collection, embedder)
+    )
     hits = await everything(collection, embedder)
     assert len(hits) == 10
     for hit in hits:
@@ -214,7 +220,7 @@ async def test_progress_is_told_by_batch(
     file.write_text("\n".join(map(json.dumps, lines)))
     progress = _Progress()
     async with MilvusIndex(collection, dimension=embedder.dimension) as opened:
-        await index_documents(file, opened, embedder, progress)
+        await index_documents(read_source(file), opened, embedder, progress)
         assert await opened.settle() == 600
     assert progress.calls == [(0, 600), (256, 600), (512, 600), (600, 600)]
 
@@ -321,15 +327,16 @@ async def test_released_collection_is_loaded(
 
 @IN_LITE
 async def test_vectors_of_another_dimension_are_refused_before_anything_is_written(
-    collection: MilvusCollection, tmp_path: Path, embedder: WordLlamaEmbedder
+    collection: MilvusCollection, tmp_path: Path
 ) -> None:
-    """The line names the file and both dimensions."""
+    """The line names the file and both dimensions; not even an empty collection is left."""
     file = tmp_path / "chunks.jsonl"
     file.write_text(json.dumps({"docId": "d", "chunkIndex": 0, "content": "x", "vector": [1, 2]}))
-    async with MilvusIndex(collection, dimension=embedder.dimension) as opened:
-        with pytest.raises(ConfigurationError, match=r"its vectors have 2 dimensions, the collection's 256$"):
-            await index_documents(file, opened, embedder, lambda _done, _total: None)
-        assert await opened.settle() == 0
+    settings = Settings(milvus=MilvusSettings(uri=collection.uri, collection=collection.collection))
+    with pytest.raises(ConfigurationError, match=r"line 1: vector = .* must have 256 numbers, as in the"):
+        await index_path(settings, file, lambda _done, _total: None)
+    with connected(collection) as client:
+        assert not client.has_collection(collection.collection)
 
 
 @IN_LITE
@@ -341,7 +348,8 @@ async def test_blank_documents_are_no_chunks(
     folder.mkdir()
     (folder / "a.md").write_text("\n")
     report = await index(collection, folder, embedder)
-    assert report == IndexReport(documents=1, chunks=0, written=0, deleted=0)
+    assert (report.documents, report.chunks, report.written, report.deleted) == (1, 0, 0, 0)
+    assert report.pieces == PieceStatistics(shortest=0, median=0, longest=0, mostly_markup=0)
 
 
 class TestOpen:

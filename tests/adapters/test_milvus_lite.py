@@ -26,13 +26,17 @@ from pipeline.testing.search_port import (
 )
 from tests.adapters.milvus import (
     DECLARED,
+    Metadata,
     OverMilvus,
     collection_of,
+    collection_with_array,
     connected,
     refusal,
     searching,
     unique_name,
 )
+
+FLAT: tuple[Metadata, ...] = ("dynamic", "declared")
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +124,39 @@ async def test_fields_of_the_schema_are_metadata_and_can_be_filtered(uri: str) -
             assert hit.metadata == {field: rows[1].metadata[field] for field in DECLARED}
             with pytest.raises(SearchRejected, match="the collection has no field 'team'"):
                 await port.search(asking(field_is("team", "blue")), timeout_s=TIMEOUT_S)
-            with pytest.raises(SearchRejected, match="refused the query: invalid filter"):
+            with pytest.raises(
+                SearchRejected, match=r"'chunkIndex' has type INT64, .* a number, not a string$"
+            ):
                 await port.search(asking(field_is("chunkIndex", "0")), timeout_s=TIMEOUT_S)
+
+
+async def test_id_and_content_can_be_filtered_in_a_flat_row(uri: str) -> None:
+    """They are fields of the row like any other, though no metadata; with one JSON field they are not."""
+    rows = known_rows()
+    for metadata in FLAT:
+        with collection_of(uri, rows, metadata=metadata) as collection:
+            async with searching(collection) as port:
+                key, text = field_is("pk", rows[1].id, rows[2].id), field_is("text", "content 2")
+                assert await ids(port, asking(key)) == [rows[1].id, rows[2].id]
+                assert await ids(port, asking(key, text)) == [rows[2].id]
+                with pytest.raises(SearchRejected, match="'embedding' has type FLOAT_VECTOR, which cannot"):
+                    await port.search(asking(field_is("embedding", 1)), timeout_s=TIMEOUT_S)
+    with collection_of(uri, rows) as collection:
+        async with searching(collection) as port:
+            assert await ids(port, asking(field_is("pk", str(rows[1].id)))) == []
+
+
+async def test_number_that_no_row_can_have_finds_nothing(uri: str) -> None:
+    """It is a number like any other, and the alternatives beside it are found."""
+    rows = known_rows()
+    with collection_of(uri, rows, metadata="declared") as collection:
+        async with searching(collection) as port:
+            for value in (0.5, 2**63, 1e300):
+                assert await ids(port, asking(field_is("chunkIndex", value))) == []
+                found = await ids(
+                    port, asking(field_is("chunkIndex", value, 0.0), field_is("docId", "doc-1"))
+                )
+                assert found == [rows[1].id]
 
 
 async def test_search_parameters_reach_the_engine(uri: str) -> None:
@@ -130,6 +165,33 @@ async def test_search_parameters_reach_the_engine(uri: str) -> None:
         narrowed = replace(collection, search_params={"radius": 0.9999})
         async with searching(narrowed) as port:
             assert len(await ids(port, asking())) == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"radius": "near"}, "could not convert string to float: 'near'"),
+    ],
+)
+async def test_search_parameters_that_are_refused_stop_the_start(
+    uri: str, params: dict[str, object], reason: str
+) -> None:
+    """Nobody could be answered with them, and the engine says why."""
+    with collection_of(uri, known_rows()) as collection:
+        line = await refusal(replace(collection, search_params=params))
+    assert line == (
+        f"collection {collection.collection}: with milvus.search-params = {params}"
+        f" the search engine refused the query: {reason}"
+    )
+
+
+async def test_filter_on_an_array_is_rejected(uri: str) -> None:
+    """Before the engine is asked, which would refuse it; nobody else's search suffers for it."""
+    with collection_with_array(uri) as collection:
+        async with searching(collection) as port:
+            with pytest.raises(SearchRejected, match="field 'tags' has type ARRAY, which cannot be compared"):
+                await port.search(asking(field_is("tags", 3)), timeout_s=TIMEOUT_S)
+            assert await ids(port, asking(limit=1)) == ["1"]
 
 
 async def test_released_collection_is_loaded_at_start(uri: str) -> None:
@@ -236,6 +298,32 @@ class TestStart:
         assert line.endswith(f"its vectors have {DIMENSION} dimensions, the embedder's 256")
         async with searching(collection) as port:
             assert port.dimension == DIMENSION
+
+    async def test_field_that_can_hold_the_tenant(self, collection: MilvusCollection, uri: str) -> None:
+        """A key of JSON, a dynamic field, or a string of the schema."""
+        async with searching(collection, tenant_field="owner"):
+            pass
+        for metadata in FLAT:
+            with collection_of(uri, known_rows(), metadata=metadata) as flat:
+                async with searching(flat, tenant_field="docId"):
+                    pass
+
+    @pytest.mark.parametrize(
+        ("metadata", "field", "message"),
+        [
+            ("text", "owner", "field meta is VARCHAR, which cannot be filtered, must be JSON"),
+            ("declared", "owner", "no field owner; it has pk, embedding, text, docId, chunkIndex"),
+            ("declared", "chunkIndex", "field chunkIndex is INT64, must be VARCHAR"),
+            ("dynamic", "embedding", "field embedding is FLOAT_VECTOR, must be VARCHAR"),
+        ],
+    )
+    async def test_field_that_cannot_hold_the_tenant(
+        self, uri: str, metadata: Metadata, field: str, message: str
+    ) -> None:
+        """No request could ever be answered, so the line names the setting and the field."""
+        with collection_of(uri, known_rows(), metadata=metadata) as collection:
+            line = await refusal(collection, tenant_field=field)
+            assert line == f"rag.tenant-field = {field}: collection {collection.collection}: {message}"
 
     async def test_field_without_index(self, uri: str) -> None:
         """Without an index there is no metric, and no fast search."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from pipeline.adapters.milvus_collection import MilvusCollection
 from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.errors import SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.testing.in_memory import Row
 from pipeline.testing.search_port import (
     TIMEOUT_S,
     ConditionContract,
@@ -21,7 +23,16 @@ from pipeline.testing.search_port import (
     ids,
     known_rows,
 )
-from tests.adapters.milvus import OverMilvus, collection_of, refusal, searching, tilted_queries
+from tests.adapters.milvus import (
+    OverMilvus,
+    collection_of,
+    collection_with_array,
+    connected,
+    refusal,
+    searching,
+    tilted_queries,
+    unique_name,
+)
 from tests.support.certificates import CertificateAuthority
 from tests.support.milvus_server import MilvusServer
 from tests.support.ports import free_port
@@ -86,7 +97,9 @@ async def test_fields_of_the_schema_can_be_filtered(uri: str) -> None:
                 asking(field_is("docId", "doc-1"), field_is("chunkIndex", 0.0)), timeout_s=TIMEOUT_S
             )
             assert [hit.metadata for hit in hits] == [{"docId": "doc-1", "chunkIndex": 0}]
-            with pytest.raises(SearchRejected, match="refused the query: invalid filter"):
+            with pytest.raises(
+                SearchRejected, match=r"'chunkIndex' has type INT64, .* a number, not a string$"
+            ):
                 await port.search(asking(field_is("chunkIndex", "0")), timeout_s=TIMEOUT_S)
 
 
@@ -96,6 +109,80 @@ async def test_limit_beyond_the_engines_is_rejected(uri: str) -> None:
         async with searching(collection) as port:
             with pytest.raises(SearchRejected, match="refused the query: invalid parameters"):
                 await port.search(asking(limit=16_385), timeout_s=TIMEOUT_S)
+
+
+async def test_filter_on_an_array_is_rejected(uri: str) -> None:
+    """Before the engine is asked, which would refuse it; nobody else's search suffers for it."""
+    with collection_with_array(uri) as collection:
+        async with searching(collection) as port:
+            with pytest.raises(SearchRejected, match="field 'tags' has type ARRAY, which cannot be compared"):
+                await port.search(asking(field_is("tags", 3)), timeout_s=TIMEOUT_S)
+            assert await ids(port, asking(limit=1)) == ["1"]
+
+
+@pytest.fixture(scope="module")
+def sealed(uri: str) -> Iterator[MilvusCollection]:
+    """Yield a collection whose index is in use: rows that are not sealed are searched without it."""
+    with collection_of(uri, many_rows()) as collection, connected(collection) as client:
+        name = collection.collection
+        client.flush(name)
+        while client.describe_index(name, "embedding")["pending_index_rows"]:
+            time.sleep(0.2)
+        client.release_collection(name)
+        client.load_collection(name)
+        yield collection
+
+
+def many_rows() -> list[Row]:
+    """Return as many rows as the engine builds an index for."""
+    chance = random.Random(1)
+    return [
+        Row(
+            id=str(number),
+            content="x",
+            metadata={},
+            vector=(chance.random(), chance.random(), chance.random(), chance.random()),
+        )
+        for number in range(2_000)
+    ]
+
+
+async def test_width_above_ef_is_answered(sealed: MilvusCollection) -> None:
+    """The engine wants as many candidates as hits; a narrower search finds the same as before."""
+    async with searching(replace(sealed, search_params={"ef": 16})) as port:
+        for limit in (15, 16, 17, 150):
+            assert len(await ids(port, asking(limit=limit))) == limit
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"ef": 0}, "out of range in json: param ef out of range [ 1,… ]"),
+        ({"ef": "many"}, "invalid value in json: stoi"),
+        (
+            {"radius": 0.5, "range_filter": 0.2},
+            "range_filter must be greater than radius for IP/COSINE",
+        ),
+    ],
+)
+async def test_search_parameters_that_are_refused_stop_the_start(
+    sealed: MilvusCollection, params: dict[str, object], reason: str
+) -> None:
+    """Nobody could be answered with them, and the engine says why."""
+    line = await refusal(replace(sealed, search_params=params))
+    assert line == (
+        f"collection {sealed.collection}: with milvus.search-params = {params}"
+        f" the search engine refused the query: invalid parameters: {reason}"
+    )
+
+
+async def test_width_that_the_engine_never_returns_is_told(sealed: MilvusCollection) -> None:
+    """Whoever configures it can be warned before a request asks for it."""
+    async with searching(sealed) as port:
+        assert await port.refusal_of_width(200, timeout_s=TIMEOUT_S) is None
+        why = await port.refusal_of_width(16_385, timeout_s=TIMEOUT_S)
+        assert why is not None
+        assert why.endswith("top k should be in range [1, 16384], but got 16385")
 
 
 async def test_no_time_left_is_a_timeout(uri: str) -> None:
@@ -201,6 +288,39 @@ class TestTls:
         collection = MilvusCollection(uri=server.uri, collection="any", ca_file=str(stranger.certificate))
         why = "cannot be reached: its certificate is not trusted: see milvus.ca-file"
         assert await refusal(collection) == f"Milvus at {server.uri}: the search engine {why}"
+
+
+async def test_collection_released_or_dropped_while_running_is_unavailable(uri: str) -> None:
+    """The question is sound and may be answered once the collection is back: the probe fails as well."""
+    with collection_of(uri, known_rows()) as collection, connected(collection) as client:
+        async with searching(collection) as port:
+            client.release_collection(collection.collection)
+            for asked in (port.search(asking(), timeout_s=TIMEOUT_S), port.probe(timeout_s=TIMEOUT_S)):
+                with pytest.raises(SearchUnavailable, match=r"^the collection is not loaded$"):
+                    await asked
+            client.drop_collection(collection.collection)
+            for asked in (port.search(asking(), timeout_s=TIMEOUT_S), port.probe(timeout_s=TIMEOUT_S)):
+                with pytest.raises(SearchUnavailable, match=r"^the collection does not exist$"):
+                    await asked
+
+
+async def test_database_that_goes_while_running_is_unavailable(uri: str) -> None:
+    """Like the collection that was in it."""
+    database = unique_name()
+    with connected(MilvusCollection(uri=uri, collection="any")) as client:
+        client.create_database(database)
+        try:
+            with collection_of(uri, known_rows(), database=database) as collection:
+                async with searching(collection) as port:
+                    assert await ids(port, asking(limit=1))
+                    with connected(collection) as inside:
+                        inside.drop_collection(collection.collection)
+                    client.drop_database(database)
+                    with pytest.raises(SearchUnavailable, match=r"^the collection does not exist$"):
+                        await port.search(asking(), timeout_s=TIMEOUT_S)
+                    client.create_database(database)
+        finally:
+            client.drop_database(database)
 
 
 async def test_database_that_is_missing_stops_the_start(uri: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 import os
 import sys
@@ -14,11 +15,12 @@ from typing import Any
 import httpx
 import pytest
 
+from pipeline.embedders.http_errors import MAX_RETRY_AFTER_S, retry_after_s
 from pipeline.embedders.openai_compatible import OpenAICompatibleEmbedder
 from pipeline.errors import (
     ConfigurationError,
     SearchError,
-    SearchRejected,
+    SearchFailed,
     SearchTimeout,
     SearchUnavailable,
 )
@@ -76,7 +78,8 @@ class TestRealEndpoint(EmbeddingPortContract):
             await embedder.start()
         await embedder.close()
         assert str(caught.value) == (
-            f"embeddings from {endpoint}/nowhere, model any: the embedder refused the request (HTTP 404)"
+            f"embeddings from {endpoint}/nowhere, model any:"
+            " the embedder has no such address or model (HTTP 404)"
         )
 
 
@@ -179,14 +182,22 @@ async def test_order_is_by_index(embedder: OpenAICompatibleEmbedder, switch: Swi
 @pytest.mark.parametrize(
     ("status", "kind", "message"),
     [
-        (400, SearchRejected, "the embedder refused the request (HTTP 400)"),
-        (401, SearchRejected, "the embedder refused the request (HTTP 401)"),
-        (404, SearchRejected, "the embedder refused the request (HTTP 404)"),
-        (413, SearchRejected, "the embedder refused the request (HTTP 413)"),
+        (307, SearchUnavailable, "the embedder redirects, which is not followed (HTTP 307)"),
+        (400, SearchFailed, "the embedder refused the request (HTTP 400)"),
+        (401, SearchFailed, "the embedder refuses the API key (HTTP 401)"),
+        (403, SearchFailed, "the embedder refuses access (HTTP 403)"),
+        (404, SearchFailed, "the embedder has no such address or model (HTTP 404)"),
+        (408, SearchTimeout, "the embedder did not answer in time (HTTP 408)"),
+        (409, SearchFailed, "the embedder reports a conflict (HTTP 409)"),
+        (413, SearchFailed, "the embedder refused the request as too large (HTTP 413)"),
+        (422, SearchFailed, "the embedder refused the request (HTTP 422)"),
+        (425, SearchUnavailable, "the embedder is not ready yet (HTTP 425)"),
         (429, SearchUnavailable, "the embedder is overloaded (HTTP 429)"),
-        (307, SearchUnavailable, "the embedder failed (HTTP 307)"),
-        (500, SearchUnavailable, "the embedder failed (HTTP 500)"),
-        (503, SearchUnavailable, "the embedder failed (HTTP 503)"),
+        (500, SearchFailed, "the embedder failed (HTTP 500)"),
+        (502, SearchFailed, "the embedder failed (HTTP 502)"),
+        (503, SearchUnavailable, "the embedder is not available (HTTP 503)"),
+        (504, SearchTimeout, "the embedder did not answer in time (HTTP 504)"),
+        (529, SearchFailed, "the embedder failed (HTTP 529)"),
     ],
 )
 async def test_status_decides(
@@ -196,11 +207,73 @@ async def test_status_decides(
     kind: type[SearchError],
     message: str,
 ) -> None:
-    """A refusal is not retried, trouble is; either is asked for once."""
-    switch.handler = lambda _: httpx.Response(status, text=f"{KEY} took 12 ms")
+    """Each is asked for once, and the body's words are not told."""
+    switch.handler = lambda _: httpx.Response(
+        status, text=f"{KEY} took 12 ms", headers={"Location": "http://elsewhere.test"}
+    )
     error = await failure_of(embedder)
     assert (type(error), str(error)) == (kind, message)
     assert len(switch.requests) == 2
+
+
+TEXT_AT_FAULT = 400, 413, 422, 403, 409, 404, 401, 500, 529
+"""Statuses that are a rejection where another text is embedded."""
+
+
+@pytest.mark.parametrize("status", [*TEXT_AT_FAULT, 502])
+async def test_status_may_be_the_texts_fault(
+    embedder: OpenAICompatibleEmbedder, switch: Switch, status: int
+) -> None:
+    """Only a gateway's failure never is; what is refused by name is not asked again."""
+    switch.handler = lambda _: httpx.Response(status)
+    error = await failure_of(embedder)
+    assert isinstance(error, SearchFailed)
+    assert (error.refusal is not None) == (status in TEXT_AT_FAULT)
+    assert error.repeats == (status < 500)
+
+
+@pytest.mark.parametrize("status", [425, 429, 503])
+async def test_retry_after_is_passed_on(
+    embedder: OpenAICompatibleEmbedder, switch: Switch, status: int
+) -> None:
+    """Whoever asks again knows when."""
+    switch.handler = lambda _: httpx.Response(status, headers={"Retry-After": "7"})
+    assert (await failure_of(embedder)).retry_after_s == 7.0
+
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        ("-3", 0.0),
+        ("nan", None),
+        ("inf", None),
+        ("soon", None),
+        ("99999999", MAX_RETRY_AFTER_S),
+        ("Fri, 02 Jan 2026 03:04:35 GMT", 30.0),
+        ("Fri, 02 Jan 2026 03:04:35 -0000", 30.0),
+        ("Fri, 02 Jan 2026 03:04:00 GMT", 0.0),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
+    """A value that is neither says nothing; none lets anybody wait for days."""
+    assert retry_after_s(value, now=NOW) == seconds
+
+
+async def test_probe_embeds_the_text_of_the_start(embedder: OpenAICompatibleEmbedder, switch: Switch) -> None:
+    """What was embedded once is known to be good."""
+    await embedder.probe(timeout_s=TIMEOUT_S)
+    first, probe = (json.loads(request.content)["input"] for request in switch.requests)
+    assert first == probe
+    switch.handler = lambda _: httpx.Response(401)
+    with pytest.raises(SearchFailed):
+        await embedder.probe(timeout_s=TIMEOUT_S)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +310,7 @@ async def test_network_decides(
     [
         b"",
         b"not JSON",
+        b"<html><body>Sign in</body></html>",
         b"[]",
         b"null",
         b"{}",
@@ -255,13 +329,14 @@ async def test_network_decides(
         b'{"data": [{"index": 0, "embedding": [1, 2]}, {"index": 1, "embedding": [1, 2]}]}',
     ],
 )
-async def test_answer_that_is_no_embedding_is_unavailability(
+async def test_answer_that_is_no_embedding_is_a_failure(
     embedder: OpenAICompatibleEmbedder, switch: Switch, content: bytes
 ) -> None:
-    """A broken endpoint may be mended: nothing it says makes the question wrong."""
+    """It is an outage, or the text's fault if others are embedded, as where a model has no number for it."""
     switch.handler = lambda _: httpx.Response(200, content=content)
     error = await failure_of(embedder)
-    assert (type(error), str(error)) == (SearchUnavailable, MALFORMED)
+    assert isinstance(error, SearchFailed)
+    assert (str(error), error.refusal, error.repeats) == (MALFORMED, MALFORMED, False)
 
 
 async def test_vector_of_another_dimension_is_unavailability(
@@ -271,7 +346,7 @@ async def test_vector_of_another_dimension_is_unavailability(
     switch.handler = lambda _: embeddings([(1.0, 2.0, 3.0)])
     error = await failure_of(embedder)
     assert (type(error), str(error)) == (
-        SearchUnavailable,
+        SearchFailed,
         "the embedder answered with vectors of different dimensions",
     )
 
@@ -323,7 +398,7 @@ async def test_address_that_is_none_stops_the_start(uri: str) -> None:
 async def test_refused_key_stops_the_start() -> None:
     """Neither the key nor the endpoint's echo of it is shown."""
     line = await start_refusal(answering(lambda _: httpx.Response(401, text=f"wrong key {KEY}")))
-    assert line.endswith("the embedder refused the request (HTTP 401)")
+    assert line.endswith("the embedder refuses the API key (HTTP 401)")
 
 
 @pytest.mark.parametrize("key", ["secret\n", "sécret"])

@@ -1,1 +1,1 @@
-"""How fast the stage is: `python -m tests.benchmarks` beside its peers, and other figures of the README."""
+"""How fast the stage is: `python -m tests.benchmarks` beside its peers, and other figures of the pages."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import orjson
 
-from tests.benchmarks import collection, core, rates, timing
+from tests.benchmarks import collection, compression, core, rates, timing
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.frameworks.turns import frameworks
 from tests.benchmarks.latency import latency
@@ -28,6 +28,7 @@ from tests.support.milvus_server import MilvusServer
 
 PACKAGES = (
     "aiokafka",
+    "cramjam",
     "faust-streaming",
     "uvloop",
     "orjson",
@@ -42,7 +43,7 @@ PACKAGES = (
     "langchain-classic",
 )
 
-WITHOUT_SERVERS = {"core", "frameworks"}
+WITHOUT_SERVERS = {"core", "compression", "frameworks"}
 
 MOST_DRAWN = 100
 
@@ -51,6 +52,7 @@ Scenario = Callable[[Setup, int, float, Say], Iterator[Figure]]
 
 SCENARIOS: dict[str, Scenario] = {
     "core": lambda _setup, rounds, _scale, say: core.core(rounds, say),
+    "compression": lambda _setup, rounds, _scale, say: compression.compression(rounds, say),
     "milvus": rates.milvus_rates,
     "instant": rates.instant_rates,
     "latency": lambda setup, _rounds, scale, say: latency(setup, 15 * scale, say),

@@ -105,8 +105,8 @@ def _figures(file: Path, tenth: Path, count: int) -> dict[str, float]:
     out = str(file.with_name("out.jsonl"))
     replay = (sys.executable, "-m", "streams", "replay")
     first = measured(sys.executable, "-c", LOADS, str(file))
-    small = measured(*replay, str(tenth), "-o", out)
-    whole = measured(*replay, str(file), "-o", out)
+    small = measured(*replay, str(tenth), "-o", out, "--force")
+    whole = measured(*replay, str(file), "-o", out, "--force")
     assert Path(out).stat().st_size == file.stat().st_size
     second = measured(sys.executable, "-c", LOADS, str(file))
     (took, used), (took_again, used_again) = (map(float, run.output.split()) for run in (first, second))

@@ -1,4 +1,4 @@
-"""What README and runbook tell people to type, as far as that goes without a daemon and a cluster."""
+"""What pages and runbook tell people to type, as far as that goes without a daemon and a cluster."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import pytest
 
 from streams.cli import cli
 from tests.support.helm import render
-from tests.support.readme import text_of
+from tests.support.pages import ROOT, RUNBOOK, text_of
 
 pytestmark = pytest.mark.timeout(900)  # the first test may build Helm
 
-ROOT = Path(__file__).parents[2]
-RUNBOOK = ROOT / "deploy" / "RUNBOOK.md"
 
-
-def test_the_readme_s_chart_is_rendered_with_its_values(helm: Path) -> None:
+def test_chart_on_the_page_is_rendered_with_its_values(helm: Path) -> None:
     """`helm upgrade --install` would take these values: `helm template` does."""
     words = _commands()["helm"]
     assert words[1:5] == ["upgrade", "--install", "lookup", "deploy/helm/lookup-stage"]
@@ -28,7 +25,7 @@ def test_the_readme_s_chart_is_rendered_with_its_values(helm: Path) -> None:
     assert manifests["ScaledObject"]["spec"]["maxReplicaCount"] == 12
 
 
-def test_the_readme_s_files_are_there_and_its_image_is_the_chart_s(helm: Path) -> None:
+def test_files_on_the_page_are_there_and_its_image_is_the_chart_s(helm: Path) -> None:
     """Compose and build are given files that exist; the chart looks for the image that is built."""
     words = shlex.split(text_of("deploy"))
     given = [word for flag, word in pairwise(words) if flag == "-f"]

@@ -1,1 +1,1 @@
-"""What the README's examples need beyond the product."""
+"""What the examples on the pages need beyond the product."""

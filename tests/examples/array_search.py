@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import orjson
 
-from pipeline.adapters.conditions import satisfies
+from pipeline.adapters.conditions import predicate
 from pipeline.errors import ConfigurationError, SearchRejected
 from pipeline.model import SearchHit, SearchQuery, Vector
 from streams.settings.model import Settings
@@ -91,6 +91,7 @@ class ArraySearch:
 
     def _hits(self, query: SearchQuery, scores: Floats) -> list[SearchHit]:
         best_first = np.argsort(-scores, kind="stable").tolist()
+        meets = predicate(query.conditions)
         hits = (
             SearchHit(
                 id=chunk.id,
@@ -101,7 +102,7 @@ class ArraySearch:
                 metric="COSINE",
             )
             for index in best_first
-            if satisfies((chunk := self._chunks[index]).metadata, query.conditions)
+            if meets((chunk := self._chunks[index]).metadata)
         )
         return list(islice(hits, query.limit))
 

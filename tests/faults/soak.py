@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import random
+import secrets
 import shutil
 import sys
 import tempfile
@@ -37,10 +39,13 @@ from tests.faults.ending_workers import (
 from tests.faults.hanging_search import hanging_search, search_down_for_long
 from tests.faults.memory import steady_memory
 from tests.faults.milvus_outage import OutageLoad, milvus_outage
+from tests.faults.odd_records import odd_records
 from tests.faults.ordering import ordered_results
+from tests.faults.refusals import SEARCH_PARAMS, RefusalLoad, refused_searches
 from tests.faults.report import Report
 from tests.support.kafka_server import KafkaServer
 from tests.support.milvus_server import MilvusServer
+from tests.support.ports import free_port
 
 
 @dataclass(frozen=True)
@@ -50,15 +55,24 @@ class Ground:
     Attributes:
         directory: Holds the servers' data and the workers' logs.
         servers: Stops the servers.
+        seed: Of the scenarios that choose at random anew each time.
     """
 
     directory: Path
     servers: ExitStack
+    seed: int
 
     @cached_property
     def broker(self) -> KafkaServer:
         """A broker that is running; a scenario that stops it starts it again."""
         return self.servers.enter_context(KafkaServer(self.directory / "kafka"))
+
+    @cached_property
+    def proxied_broker(self) -> KafkaServer:
+        """A broker with a listener for a proxy."""
+        return self.servers.enter_context(
+            KafkaServer(self.directory / "proxied-kafka", proxy_port=free_port())
+        )
 
     @cached_property
     def milvus(self) -> MilvusServer:
@@ -99,6 +113,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         policies=("wait",),
         load=OutageLoad(rate=200, down_s=30),
     ),
+    "refused-searches": lambda ground, logs: refused_searches(
+        ground.broker.bootstrap,
+        {"standalone": ground.milvus.uri, "lite": str(ground.directory / "refused.db")},
+        logs,
+        load=RefusalLoad(
+            searches=2_000, rate=60, seed=random.SystemRandom().randrange(10**6), params=SEARCH_PARAMS
+        ),
+    ),
     "hanging-search": lambda ground, logs: hanging_search(
         ground.broker.bootstrap, logs, others=64, afterwards=2_000
     ),
@@ -127,6 +149,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "too-large-results": lambda ground, logs: too_large_results(
         ground.broker.bootstrap, logs, requests=2_000
     ),
+    "odd-records": lambda ground, logs: odd_records(
+        ground.proxied_broker, logs, good=10_000, odd_batches=10_000, seed=ground.seed
+    ),
     "steady-memory": lambda ground, logs: steady_memory(
         ground.broker.bootstrap, logs, requests=500_000, warm_up=50_000, most_growth=0.05
     ),
@@ -140,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     with ExitStack() as servers:
-        ground = Ground(directory, servers)
+        ground = Ground(directory, servers, chosen.seed)
         passed = [_run(name, ground, as_json=chosen.json) for name in chosen.scenarios or SCENARIOS]
     if all(passed):
         shutil.rmtree(directory, ignore_errors=True)
@@ -155,6 +180,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "scenarios", nargs="*", metavar="SCENARIO", help=f"all, or some of: {', '.join(SCENARIOS)}"
     )
     parser.add_argument("--json", action="store_true", help="print each scenario as a JSON object")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=secrets.randbelow(10**6),
+        help="of odd-records, which prints it; by default another one each time",
+    )
     chosen = parser.parse_args(arguments)
     unknown = [name for name in chosen.scenarios if name not in SCENARIOS]
     if unknown:

@@ -71,6 +71,7 @@ class Setup:
         settings: What differs from a stage on the paced port.
         fields: What the request of a number asks.
         key_of: Its key.
+        topics: Made here; by default under a name of their own.
     """
 
     workers: int = 1
@@ -78,6 +79,7 @@ class Setup:
     settings: Mapping[str, str] = field(default_factory=dict)
     fields: Fields = paced
     key_of: KeyOf = name_of
+    topics: StageTopics | None = None
 
 
 @asynccontextmanager
@@ -89,7 +91,7 @@ async def trial(kafka: str, directory: Path, setup: Setup) -> AsyncIterator[Tria
         directory: Where the workers' logs go.
         setup: What the stage is like.
     """
-    topics = StageTopics(bootstrap=kafka)
+    topics = setup.topics or StageTopics(bootstrap=kafka)
     await topics.create(partitions=setup.partitions)
     environment = topics.environment | PACED_PORT | {"KAFKA_SESSION_TIMEOUT": str(SESSION_TIMEOUT_S)}
     async with (

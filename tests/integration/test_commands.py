@@ -41,6 +41,21 @@ def test_topics_has_that_of_recordings_where_any_are_made(kafka: str) -> None:
     assert f"{topics.recordings}" in created.stdout
 
 
+@pytest.mark.parametrize("arguments", [[], ["--requests"]], ids=["recordings", "requests"])
+def test_the_command_that_a_hint_names_creates_the_topic(
+    kafka: str, tmp_path: Path, arguments: list[str]
+) -> None:
+    """`record` works after it, although no worker records."""
+    topics, out = StageTopics(bootstrap=kafka), str(tmp_path / "out.jsonl")
+    missing = run_command("record", *arguments, "-o", out, environment=topics.environment)
+    assert missing.code == 2
+    hint = missing.stderr.split("`")[1].split()
+    assert hint[0] == "lookup-stage"
+    assert run_command(*hint[1:], environment=topics.environment).code == 0
+    done = run_command("record", *arguments, "-o", out, environment=topics.environment)
+    assert (done.code, done.stderr) == (0, f"0 recordings written to {out}\n")
+
+
 async def test_ask_prints_evidence_and_ledger(kafka: str, tmp_path: Path) -> None:
     """`ask` sends one request and shows its result; --json gives the result itself."""
     topics = StageTopics(bootstrap=kafka)

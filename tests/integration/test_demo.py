@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import httpx
 import orjson
 import pytest
 
+from streams.cli.demo_story import HEADLINE
 from tests.pictures.demo import PICTURE
 from tests.support.contract import check_body
 from tests.support.worker import run_command
@@ -47,6 +50,8 @@ def test_demo_answers_its_dozen_questions() -> None:
     first = answered[0]
     assert first["queries"] == ["What does the runbook say about a stuck consumer group?"]
     assert first["result"]["evidence"][0]["doc_id"] == "kafka-consumer-group-stuck"
+    assert printed.stderr.startswith(HEADLINE)
+    assert "12 of 12 requests answered" in printed.stderr
     picture = PICTURE.read_text(encoding="utf-8")
     assert [item for item in first["result"]["evidence"] if item["document_id"] not in picture] == []
 
@@ -65,31 +70,48 @@ def test_demo_takes_the_readers_own_documents_and_questions(documents: Path) -> 
     assert printed.code == 0, printed.stderr
     assert "How hot must the water for green tea be?" in printed.stdout
     assert re.search(r"^1 .*tea#chunk-0", printed.stdout, flags=re.MULTILINE)
+    assert "2 of 5 pieces: no more were found" in printed.stdout
     assert "2 retrieved = 2 projected" in printed.stdout
+    assert "1 of 1 request answered" in printed.stdout
+    assert printed.stdout.startswith(HEADLINE)
+    assert printed.stderr == ""
 
 
 def test_demo_that_keeps_says_how_to_reach_it(documents: Path) -> None:
-    """`--keep` leaves broker and worker running for others to ask, until Ctrl-C, which is no error."""
+    """`--keep` leaves broker and worker running for others to ask, until Ctrl-C, which is no error.
+
+    The questions are made of the documents' own headings, and so is the one that it says to ask.
+    """
     command = [sys.executable, "-m", "streams", "demo", "--docs", str(documents), "--keep"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | ENVIRONMENT, text=True) as demo:
         watchdog = threading.Timer(TIMEOUT_S, demo.kill)
         watchdog.start()
         try:
             assert demo.stdout is not None
-            told = next(line for line in demo.stdout if "KAFKA_BOOTSTRAP_SERVERS=" in line)
-            address = re.search(r"KAFKA_BOOTSTRAP_SERVERS=(\S+)", told)
-            assert address is not None
-            asked = run_command(
-                "ask", "bread", "--json", environment={"KAFKA_BOOTSTRAP_SERVERS": address.group(1)}
-            )
+            told = []
+            for line in demo.stdout:
+                told.append(line)
+                if "curl" in line:
+                    break
+            text = "".join(told)
+            ask = next(line for line in told if "lookup-stage ask" in line)
+            address, *_, question = shlex.split(ask)
+            name, _, servers = address.partition("=")
+            asked = run_command("ask", question, "--json", environment={name: servers})
+            metrics = httpx.get(re.findall(r"http://\S+/metrics", text)[0]).text
             demo.send_signal(signal.SIGINT)
             demo.stdout.read()
             assert demo.wait(30) == 0
         finally:
             watchdog.cancel()
             demo.kill()
+    assert "made of your documents' own headings" in text
+    assert question == "What does Bread say about Baking?"
+    assert f"kcat -P -b {servers}" in text
+    assert "client.look_up" in text
     assert asked.code == 0, asked.stderr
     assert orjson.loads(asked.stdout)["evidence"][0]["doc_id"] == "bread"
+    assert re.search(r'lookup_requests_total{status="ok"} [1-9]', metrics)
 
 
 def test_demo_that_cannot_index_says_why_in_one_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The README's commands, each run as it stands there, with only the addresses changed."""
+"""The commands of README and pages, each run as it stands there, with only the addresses changed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from streams.demo.session import RUNBOOKS
 from tests.adapters.milvus import connected, unique_name
 from tests.support.contract import check_result
 from tests.support.fixtures import require_tool
+from tests.support.pages import text_of
 from tests.support.probing import WorkerPort
-from tests.support.readme import text_of
 from tests.support.worker import StageTopics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.milvus]
@@ -33,11 +33,11 @@ READY_TIMEOUT_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomer:
-    """Somebody who follows the README in a folder of their own.
+    """Somebody who follows the pages in a folder of their own.
 
     Attributes:
         folder: Where they are, with some runbooks in it.
-        topics: Topics that stand for the README's.
+        topics: Topics that stand for those on the pages.
         milvus_uri: The Milvus that runs elsewhere.
         port: Where their worker shows itself.
     """
@@ -134,6 +134,14 @@ def test_ask_shows_evidence_and_metrics_count_it(newcomer: Newcomer) -> None:
     assert 'lookup_requests_total{status="ok"}' in printed
 
 
+def test_agent_of_the_readme_prints_evidence(newcomer: Newcomer) -> None:
+    """Ten lines are an agent."""
+    assert len([line for line in text_of("agent").splitlines() if line]) <= 10
+    first, *others = newcomer.run("agent").splitlines()
+    assert first.startswith("bad-deployment-rollback#chunk-")
+    assert others
+
+
 def test_python_example_prints_evidence_and_checks_citations(newcomer: Newcomer) -> None:
     """The client awaits its result, and the guard tells citations apart."""
     first, *_ = lines = newcomer.run("python").splitlines()
@@ -222,7 +230,7 @@ def _wait_until_recorded(newcomer: Newcomer, text: bytes) -> None:
     newcomer.run_text("lookup-stage record -o so-far.jsonl")
     while text not in file.read_bytes():
         assert time.monotonic() < give_up
-        newcomer.run_text("lookup-stage record -o so-far.jsonl")
+        newcomer.run_text("lookup-stage record -o so-far.jsonl --force")
 
 
 def _install(folder: Path) -> None:

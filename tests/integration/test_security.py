@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import gc
 import ipaddress
@@ -10,7 +11,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -22,11 +24,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pipeline.adapters.milvus_collection import MilvusCollection
+from pipeline.adapters.milvus_dense import MilvusDenseSearch
 from pipeline.embedders.openai_compatible import OpenAICompatibleEmbedder
+from pipeline.errors import SearchUnavailable
+from pipeline.testing.search_port import asking, known_rows
 from streams.cli import main
 from streams.settings import loading
 from streams.settings.model import MASK
 from streams.worker.bootstrap import milvus_collection
+from tests.adapters.milvus import collection_of, connected, searching
 from tests.support.certificates import CertificateAuthority
 from tests.support.fixtures import skip_unless_required
 from tests.support.kafka_security import KafkaSecurity, Mechanism
@@ -376,6 +382,51 @@ class TestRefusedByMilvus:
         line = refused(run_command, "worker", environment=good | named)
         assert complaint in line
         assert milvus.token not in line
+
+
+@pytest.mark.milvus
+async def test_token_that_is_refused_while_running_is_an_outage(milvus: MilvusServer, files: Files) -> None:
+    """Rights and password may come back: nobody's question is at fault, and a probe is refused as well."""
+    authority = str(files.authority.certificate)
+    with (
+        collection_of(milvus.uri, known_rows(), token=milvus.token, ca_file=authority) as collection,
+        connected(collection) as admin,
+    ):
+        admin.create_user("reader", PASSWORD)
+        admin.create_role("readers")
+        admin.grant_role("reader", "readers")
+        admin.grant_privilege("readers", "Collection", "*", collection.collection)
+        admin.grant_privilege("readers", "Global", "DescribeCollection", "*")
+        try:
+            async with searching(replace(collection, token=f"reader:{PASSWORD}")) as port:
+                assert len(await port.search(asking(limit=1), timeout_s=PATIENCE_S)) == 1
+                admin.revoke_privilege("readers", "Collection", "*", collection.collection)
+                await _is_let_in_no_more(port)
+                admin.update_password("reader", PASSWORD, f"{PASSWORD}-2")
+                await _is_let_in_no_more(port)
+        finally:
+            admin.revoke_role("reader", "readers")
+            admin.drop_user("reader")
+
+
+async def _is_let_in_no_more(port: MilvusDenseSearch) -> None:
+    """Check how the port fails, once the engine has taken notice of what was revoked."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await _is_let_in(port):  # noqa: ASYNC110 - the engine tells nobody
+            await asyncio.sleep(0.1)
+    for ask in (partial(port.search, asking()), port.probe):
+        with pytest.raises(SearchUnavailable) as caught:
+            await ask(timeout_s=PATIENCE_S)
+        assert type(caught.value) is SearchUnavailable
+        assert str(caught.value) == NO_ACCESS
+
+
+async def _is_let_in(port: MilvusDenseSearch) -> bool:
+    try:
+        await port.search(asking(), timeout_s=PATIENCE_S)
+    except SearchUnavailable:
+        return False
+    return True
 
 
 def engine(milvus: MilvusServer, files: Files) -> dict[str, str]:

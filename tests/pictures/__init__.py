@@ -1,1 +1,1 @@
-"""The README's pictures that are made from real runs."""
+"""The pictures of README and pages that are made from real runs or from the code."""

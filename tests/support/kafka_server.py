@@ -70,6 +70,8 @@ _ONE_NODE = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "auto.create.topics.enable": "false",
+    # Tests send records of any time: what is old must not be deleted while they read.
+    "log.retention.ms": "-1",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
@@ -98,6 +100,7 @@ class KafkaServer:
         *,
         properties: Mapping[str, str] | None = None,
         security: KafkaSecurity | None = None,
+        proxy_port: int | None = None,
     ) -> None:
         """Choose ports and write the configuration; nothing is started, but the jars are fetched if need be.
 
@@ -105,6 +108,7 @@ class KafkaServer:
             data_directory: Holds data, logs and configuration; made if need be.
             properties: Server properties that add to or replace the defaults.
             security: Adds a listener with a port of its own; the plain one stays.
+            proxy_port: Adds a listener for a proxy on that loopback port: clients who ask it are sent there.
 
         Raises:
             KafkaUnavailable: Java is missing, or the jars are and cannot be fetched.
@@ -113,7 +117,8 @@ class KafkaServer:
         self._libraries = fetch_kafka()
         self._directory = data_directory = data_directory.absolute()
         self._security = security
-        self._port, self._controller_port, self._secure_port = free_ports(3)
+        self._proxy_port = proxy_port
+        self._port, self._controller_port, self._secure_port, self._proxied_port = free_ports(4)
         data_directory.mkdir(parents=True, exist_ok=True)
         log = data_directory / "server.log"
         logging = self._write("log4j2.properties", {**_LOGGING, "appender.file.fileName": str(log)})
@@ -140,6 +145,26 @@ class KafkaServer:
         if self._security is None:
             raise ValueError("this server has no secure listener")
         return f"127.0.0.1:{self._secure_port}"
+
+    @property
+    def proxied_bootstrap(self) -> str:
+        """Address of the listener that a proxy relays to.
+
+        Raises:
+            ValueError: The server was made without ``proxy_port``.
+        """
+        self._require_proxy()
+        return f"127.0.0.1:{self._proxied_port}"
+
+    @property
+    def proxy_address(self) -> str:
+        """Address where clients of that listener look for the proxy.
+
+        Raises:
+            ValueError: The server was made without ``proxy_port``.
+        """
+        self._require_proxy()
+        return f"127.0.0.1:{self._proxy_port}"
 
     @property
     def pid(self) -> int | None:
@@ -175,6 +200,10 @@ class KafkaServer:
         """Stop the broker."""
         self.stop()
 
+    def _require_proxy(self) -> None:
+        if self._proxy_port is None:
+            raise ValueError("this server has no listener for a proxy")
+
     def _defaults(self) -> dict[str, str]:
         ports = {"PLAINTEXT": self._port, "CONTROLLER": self._controller_port}
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
@@ -183,10 +212,17 @@ class KafkaServer:
             ports["SECURE"] = self._secure_port
             protocols["SECURE"] = self._security.protocol
             secure = self._security.listener_properties("SECURE", self._directory)
+        advertised: dict[str, str] = {}
+        if self._proxy_port is not None:
+            elsewhere = ports | {"PROXIED": self._proxy_port}
+            del elsewhere["CONTROLLER"]
+            advertised = {"advertised.listeners": _addresses(elsewhere)}
+            ports["PROXIED"], protocols["PROXIED"] = self._proxied_port, "PLAINTEXT"
         return {
             **_ONE_NODE,
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+            "listeners": _addresses(ports),
+            **advertised,
             "listener.security.protocol.map": ",".join(f"{name}:{what}" for name, what in protocols.items()),
             "log.dirs": str(self._directory / "data"),
             **secure,
@@ -227,6 +263,10 @@ class KafkaServer:
             return False
         leaders = {part.leader for topic in cluster.topics.values() for part in topic.partitions.values()}
         return bool(cluster.brokers) and leaders <= set(cluster.brokers)
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
 
 def fetch_kafka() -> Path:

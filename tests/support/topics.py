@@ -98,6 +98,22 @@ async def committed_offsets(
     return await asyncio.to_thread(_committed_offsets, bootstrap, group, topic, partitions, deadline_s)
 
 
+async def until_committed(
+    bootstrap: str, group: str, topic: str, offsets: Mapping[int, int], *, deadline_s: float = _DEADLINE_S
+) -> None:
+    """Wait until ``group`` has committed these offsets and no others.
+
+    Raises:
+        AssertionError: It has not within ``deadline_s``.
+    """
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + deadline_s
+    while (committed := await committed_offsets(bootstrap, group, topic)) != offsets:
+        if loop.time() > give_up:
+            raise AssertionError(f"committed are {committed}, not {offsets}")
+        await asyncio.sleep(_POLL_INTERVAL_S)
+
+
 async def read_all(
     bootstrap: str, topic: str, *, deadline_s: float = _DEADLINE_S
 ) -> tuple[StoredRecord, ...]:

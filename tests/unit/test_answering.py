@@ -18,7 +18,7 @@ from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUn
 from pipeline.lookup import LookupPipeline
 from pipeline.model import Condition, SearchHit, SearchQuery
 from pipeline.ports import EmbeddingPort, KnowledgeSearchPort
-from streams.kafka.records import ConsumedRecord
+from streams.kafka.records import ConsumedRecord, Undecodable
 from streams.settings.model import TopicSettings
 from streams.stage.answering import Answer, Answerer
 from streams.wire.request_rules import RequestRules
@@ -178,6 +178,31 @@ async def test_status_failed_where_every_path_failed(
     assert headers["exception.class.name"] == type(error).__name__
     assert answer.dead_letter is not None
     assert (answer.dead_letter.key, answer.dead_letter.value) == (asked.key, asked.value)
+
+
+@pytest.mark.parametrize(("first", "last_offset"), [(17, None), (12, "17")])
+async def test_what_could_not_be_decoded_is_dead_lettered_with_its_offsets(
+    first: int, last_offset: str | None
+) -> None:
+    """Nobody can be answered; the dead letter has the bytes, the reason, and where they were."""
+    reason = "the checksum of the batch is wrong"
+    record = replace(
+        consumed(b"\x00\xff", key=None), undecodable=Undecodable(first_offset=first, reason=reason)
+    )
+    with structlog.testing.capture_logs() as logs:
+        answer = await answered(record, answerer({}))
+    assert (answer.result, answer.failure and answer.failure.reason) == (None, "undecodable")
+    assert answer.dead_letter is not None
+    assert (answer.dead_letter.key, answer.dead_letter.value) == (None, b"\x00\xff")
+    headers = error_headers(answer)
+    assert (headers["topic"], headers["partition"]) == (record.topic, str(record.partition))
+    assert (headers["offset"], headers.get("last.offset")) == (str(first), last_offset)
+    assert (headers["stage"], headers["retryable"]) == ("decode", "false")
+    assert headers["exception.class.name"] == "RecordUndecodable"
+    assert headers["exception.message"] == reason
+    assert [(line["event"], line["first_offset"], line["why"]) for line in logs] == [
+        ("record_undecodable", first, reason)
+    ]
 
 
 async def test_status_failed_names_how_often_it_was_tried() -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import orjson
 import pytest
+import structlog
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from streams.client import ClientClosed, LookupClient
+from streams.client import ClientClosed, LookupClient, ResultUnreadable
+from streams.kafka.records import Undecodable, UndecodableHeaders
 from streams.settings.model import TopicSettings
 from streams.wire.results import LookupResult, encode_result
 
@@ -56,8 +58,10 @@ class Producer:
 class Message:
     """A record of the results topic."""
 
-    value: bytes
-    headers: tuple[tuple[str, bytes], ...]
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    partition: int = 0
+    offset: int = 17
 
 
 class Consumer:
@@ -207,17 +211,59 @@ async def test_result_that_does_not_come_is_a_timeout() -> None:
         assert (await asking).request_id == "r-1"
 
 
-async def test_result_that_is_none_is_an_error_of_that_request_alone() -> None:
-    """Whoever waits is told; the others get their results."""
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (None, "is a tombstone, not a result"),
+        (b"", "is not a result"),
+        (b"{", "is not a result"),
+        (b"\xff\xfe", "is not a result"),
+        (b"7", "is not a result"),
+        (b'{"request_id": "a", "status": "ok", "evidence": 5}', "is not a result"),
+        (b'{"request_id": "a", "status": "of the future"}', "is not a result"),
+        (b"[" * 200_000, "is not a result"),
+        (b'{"request_id": "b", "status": "empty"}', "is the result of another request, 'b'"),
+    ],
+)
+async def test_result_that_is_none_is_an_error_of_that_request_alone(value: bytes | None, why: str) -> None:
+    """Whoever waits is told what came and where; the others get their results, then and later."""
     async with connected() as end:
         asking = [asyncio.create_task(end.client.look_up({"request_id": name})) for name in ("a", "b")]
         for _ in asking:
             await end.producer.sent.get()
-        end.consumer.answer("a", value=b"{")
+        end.consumer.write(Message(value=value, headers=(("lookup-request-id", b"a"),)))
         end.consumer.answer("b")
-        with pytest.raises(ValueError, match="property name"):
+        with pytest.raises(ResultUnreadable, match=f"'a': offset 17 of partition 0 {why}") as caught:
             await asking[0]
+        assert "\n" not in str(caught.value)
         assert (await asking[1]).request_id == "b"
+        later = asyncio.create_task(end.client.look_up({"request_id": "a"}))
+        end.consumer.answer("a")
+        assert (await later).request_id == "a"
+
+
+async def test_result_of_a_later_version_is_read() -> None:
+    """Fields that are not known yet are ignored."""
+    async with connected() as end:
+        asking = asyncio.create_task(end.client.look_up({"request_id": "a"}))
+        await end.producer.sent.get()
+        end.consumer.answer("a", value=b'{"request_id": "a", "status": "empty", "v": 2, "new": {"x": []}}')
+        assert await asking == LookupResult(request_id="a", status="empty")
+
+
+async def test_results_that_cannot_be_decoded_disturb_nobody() -> None:
+    """Whose they are nobody knows; whoever waits for others gets them, and the log says what was passed."""
+    async with connected() as end:
+        asking = asyncio.create_task(end.client.look_up({"request_id": "a"}))
+        await end.producer.sent.get()
+        headers = UndecodableHeaders.of(Undecodable(first_offset=11, reason="the checksum is wrong"))
+        with structlog.testing.capture_logs() as logs:
+            end.consumer.write(Message(value=b"\x00", headers=headers))
+            end.consumer.answer("a")
+            assert (await asking).request_id == "a"
+        (line,) = logs
+        assert (line["event"], line["first_offset"], line["last_offset"]) == ("results_undecodable", 11, 17)
+        assert line["why"] == "the checksum is wrong"
 
 
 async def test_request_that_cannot_be_sent_is_an_error() -> None:
@@ -279,3 +325,29 @@ async def test_partitions_that_a_topic_is_given_later_are_read_too() -> None:
         end.consumer.answer("r-1")
         await asking
         assert {tp.partition: offset for tp, offset in end.consumer.places.items()} == {0: 17, 1: 0, 2: 0}
+
+
+async def test_field_that_is_nearly_a_known_one_is_warned_of() -> None:
+    """It is sent all the same: the stage may know it one day."""
+    async with connected() as end:
+        warning = r"^request field retreive_k is ignored: did you mean retrieve_k\?$"
+        with pytest.warns(UserWarning, match=warning) as warned:
+            sent = await answered(end, {"query": "q", "retreive_k": 5, "session": "s"})
+    assert len(warned) == 1
+    assert orjson.loads(sent.value)["retreive_k"] == 5
+
+
+async def test_other_unknown_fields_are_sent_without_a_word() -> None:
+    """They are somebody's own; a warning would fail this test."""
+    async with connected() as end:
+        sent = await answered(end, {"query": "q", "session": "s"})
+    assert orjson.loads(sent.value)["session"] == "s"
+
+
+async def answered(end: Connection, request: dict[str, Any]) -> Sent:
+    """Look up a request, and return what was sent."""
+    asking = asyncio.ensure_future(end.client.look_up(request))
+    sent = await end.producer.sent.get()
+    end.consumer.answer(sent.request_id)
+    await asking
+    return sent

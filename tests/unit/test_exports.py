@@ -22,7 +22,6 @@ HEAVY = (
     "grpc",
     "numpy",
     "wordllama",
-    "rich",
     "click",
     "prometheus_client",
     "tenacity",

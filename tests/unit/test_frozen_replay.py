@@ -43,7 +43,7 @@ from tests.builders import (
     recording,
 )
 from tests.support.contract import check_recording
-from tests.support.readme import text_of
+from tests.support.pages import text_of
 
 FILE = Path("file.jsonl")
 FOUND = answer(*(hit(f"doc{number % 3}", number, score=1 - number / 10) for number in range(8)))
@@ -153,7 +153,7 @@ def test_file_that_another_tool_wrote_anew_is_still_identical() -> None:
     assert (out, replay.differing) == (spaced, 0)
 
 
-def test_recording_in_the_readme_is_one_and_replays_to_its_result() -> None:
+def test_recording_on_its_page_is_one_and_replays_to_its_result() -> None:
     """The example is in the contract, and the rules make of its hits what it says."""
     line = " ".join(text_of("recording").splitlines()).encode()
     check_recording(line)

@@ -20,7 +20,7 @@ from streams.observability.metrics import WorkerMetrics, registry_of
 from streams.observability.search import MeasuredSearch, measured
 from streams.observability.state import PartitionState, WorkerState
 from streams.stage.answering import Answer
-from streams.wire.dead_letters import Failure
+from streams.wire.dead_letters import Failure, RecordUndecodable
 from streams.wire.results import ResultStatus
 from tests.builders import FakeSearch, Hanging, SearchReply, answering, consumed, hit, raising
 
@@ -104,6 +104,7 @@ def test_worker_shows_every_metric_of_the_catalogue_from_the_start() -> None:
 @pytest.mark.parametrize(
     ("counted", "reason"),
     [
+        (Failure(stage="decode", retryable=False, error=RecordUndecodable()), "undecodable"),
         (Failure(stage="decode", retryable=False, error=ValueError()), "unreadable"),
         (Failure(stage="validate", retryable=False, error=ValueError()), "invalid_request"),
         (Failure(stage="search", retryable=True, error=SearchTimeout("")), "search_timeout"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.model import Budget, Dropped, Evidence, HitReason
 from pipeline.processor import process
-from pipeline.projector import Projected, project, shorten
+from pipeline.projector import FREE_LABEL_CHARS, MAX_LABEL_CHARS, Projected, project, shorten
 from tests import strategies
 from tests.builders import block, budget, hit, limits
 
@@ -245,3 +246,70 @@ def test_shorten_never_cuts_a_short_word(words: list[str], limit: int) -> None:
     """Where no word is longer than half of the limit, what is left are whole words."""
     piece = shorten(" ".join(words), limit).split()
     assert piece == words[: len(piece)]
+
+
+# Source, title and breadcrumb
+
+
+def labelled(content: str = "x" * 100, *, source: str = "a.md", breadcrumb: str = "A > B") -> Evidence:
+    """Return a block with labels."""
+    return block(hit("docA", 0, content=content, source=source, title="T", breadcrumb=breadcrumb))
+
+
+def length_of_labels(item: Evidence) -> int:
+    """Return how long source, title and breadcrumb are together."""
+    return sum(len(label or "") for label in (item.source, item.title, item.breadcrumb))
+
+
+def test_ordinary_labels_are_free() -> None:
+    """Up to 500 characters together they are shown as they are, and leave the budget to contents."""
+    first = labelled(breadcrumb="b" * (FREE_LABEL_CHARS - 5))
+    [item] = project([first], budget(max_total_chars=100)).evidence
+    assert item == first
+    assert length_of_labels(item) == FREE_LABEL_CHARS
+
+
+def test_long_labels_count_against_the_budget() -> None:
+    """What is over stays where content leaves room, and is taken from what the next block may have."""
+    first = labelled(breadcrumb="b" * (FREE_LABEL_CHARS + 95))
+    second = block(hit("docB", 0, content="y" * 800))
+    evidence = project([first, second], budget(max_total_chars=900, min_chars_per_item=1)).evidence
+    assert evidence[0] == first
+    assert len(evidence[1].content) == 900 - 100 - 100
+
+
+def test_labels_without_room_are_shortened_the_longest_first() -> None:
+    """A small budget does not come with a breadcrumb of tens of thousands of characters."""
+    [item] = project([labelled(breadcrumb="long " * 5_000)], budget(max_total_chars=100)).evidence
+    assert (item.source, item.title, item.content) == ("a.md", "T", "x" * 100)
+    assert length_of_labels(item) <= FREE_LABEL_CHARS
+    assert (item.breadcrumb or "").endswith("long…")
+    assert not item.truncated
+
+
+def test_no_budget_is_large_enough_for_endless_labels() -> None:
+    """An item has at most 1,000 characters of them; its ids are never shortened."""
+    long = block(hit("d" * 3_000, 0, content="x", source="", title="t" * 3_000, breadcrumb="b" * 3_000))
+    [item] = project([long], budget(max_chars_per_item=100_000, max_total_chars=100_000)).evidence
+    assert item.document_id == f"{'d' * 3_000}#chunk-0"
+    assert MAX_LABEL_CHARS - 3 <= length_of_labels(item) <= MAX_LABEL_CHARS
+
+
+@given(
+    labels=st.lists(st.tuples(*[st.integers(0, 1_200)] * 3), min_size=1, max_size=6),
+    allowed=ANY_BUDGET,
+)
+def test_budgets_bound_all_that_an_agent_gets(labels: list[tuple[int, int, int]], allowed: Budget) -> None:
+    """Contents and labels together, but for 500 characters of labels an item."""
+    blocks = [
+        block(hit("docA", n, content="x" * 50, source="s" * a, title="t" * b, breadcrumb="b" * c))
+        for n, (a, b, c) in enumerate(labels)
+    ]
+    evidence = project(blocks, allowed).evidence
+    counted = [len(item.content) + max(0, length_of_labels(item) - FREE_LABEL_CHARS) for item in evidence]
+    assert all(each <= allowed.max_chars_per_item for each in counted)
+    assert sum(counted) <= allowed.max_total_chars
+    unshortened = project(
+        [replace(each, source=None, title=None, breadcrumb=None) for each in blocks], allowed
+    )
+    assert evidence[0].content == unshortened.evidence[0].content

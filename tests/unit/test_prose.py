@@ -1,4 +1,4 @@
-"""What README and runbook name exists: commands, options, modules, settings, files and headings."""
+"""What README, runbook and pages name exists: commands, options, modules, settings, files and headings."""
 
 from __future__ import annotations
 
@@ -13,60 +13,73 @@ import pytest
 from streams.cli import cli
 from streams.settings.model import Settings
 from streams.settings.sources import setting_keys
-
-ROOT = Path(__file__).parents[2]
-TEXTS = (ROOT / "README.md", ROOT / "deploy" / "RUNBOOK.md")
+from tests.support.pages import PAGES, README, ROOT, RUNBOOK, anchors, links, named, prose
 
 CODE = re.compile(r"`([^`]+)`")
-FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SETTING = re.compile(rf"(?:{'|'.join(Settings.model_fields)})\.[a-z][a-z.-]*[a-z]")
 MODULE = re.compile(r"python -m (\S+)")
-LINK = re.compile(r"\]\(([^)\s]+)\)")
-HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FILE = re.compile(r"(?:tests|streams|pipeline|deploy|\.ci)/[\w./-]*\w/?")
 
 
-def inline(text: Path) -> list[str]:
+def inline(page: Path) -> list[str]:
     """Return what stands between backquotes in running text; it may go on in the next line."""
-    prose = FENCED.sub("", text.read_text(encoding="utf-8"))
-    return [" ".join(code.split()) for code in CODE.findall(prose)]
+    return [" ".join(code.split()) for code in CODE.findall(prose(page))]
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.name)
-def test_every_command_that_is_named_exists_with_its_options(text: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_command_that_is_named_exists_with_its_options(page: Path) -> None:
     """A command or an option that is renamed is renamed there too."""
-    named = [code for code in inline(text) if code.startswith("lookup-stage ")]
-    assert len(named) >= 3
-    assert [complaint for code in named for complaint in complaints(code.split()[1:])] == []
+    lines = [code for code in inline(page) if code.startswith("lookup-stage ")]
+    assert [complaint for code in lines for complaint in complaints(code.split()[1:])] == []
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.name)
-def test_every_setting_that_is_named_exists(text: Path) -> None:
-    """So is a setting."""
-    named = {found for code in inline(text) for found in SETTING.findall(code)}
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_setting_that_is_named_exists(page: Path) -> None:
+    """A setting that is renamed is renamed there too."""
     keys = setting_keys(Settings).keys()
     groups = {key.rpartition(".")[0] for key in keys}
-    assert len(named) >= 10
-    assert named - keys - groups == set()
+    assert settings_in(page) - keys - groups == set()
 
 
 def test_every_module_that_is_named_exists() -> None:
-    """Figures and pictures are made by programs that are there."""
-    named = {found for text in TEXTS for found in MODULE.findall(" ".join(inline(text)))}
-    assert len(named) >= 3
-    assert [name for name in named if find_spec(name) is None] == []
+    """Figures, pictures and generated files are made by programs that are there."""
+    modules = {found for page in PAGES for found in MODULE.findall(" ".join(inline(page)))}
+    assert len(modules) >= 8
+    assert [name for name in modules if find_spec(name) is None] == []
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.name)
-def test_every_link_leads_somewhere(text: Path) -> None:
-    """Files are there, and headings too."""
-    content = text.read_text(encoding="utf-8")
-    anchors = {anchor(heading) for heading in HEADING.findall(FENCED.sub("", content))}
-    for target in LINK.findall(FENCED.sub("", content)):
-        file, _, heading = target.partition("#")
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_file_that_is_named_exists(page: Path) -> None:
+    """A test that proves a guarantee is one that can be run."""
+    files = {code for code in inline(page) if FILE.fullmatch(code)}
+    assert [file for file in files if not (ROOT / file).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Files exist, and so do the headings on them."""
+    for target in links(page):
         if "://" in target:
             continue
-        assert not file or (text.parent / file).exists(), target
-        assert file or heading in anchors, target
+        name, _, heading = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), target
+        assert not heading or heading in anchors(file), target
+
+
+def test_the_pages_name_much() -> None:
+    """The tests above find commands, settings, files and links on the pages."""
+    assert len([code for page in PAGES for code in inline(page) if code.startswith("lookup-stage ")]) > 15
+    assert len(set[str]().union(*map(settings_in, PAGES))) > 30
+    assert len({code for page in PAGES for code in inline(page) if FILE.fullmatch(code)}) > 30
+    assert len(links(README)) > 20
+    assert "lookuplag" in anchors(RUNBOOK)
+
+
+def settings_in(page: Path) -> set[str]:
+    """Return the settings that a page names in running text."""
+    codes = [code for code in inline(page) if not FILE.fullmatch(code)]
+    return {found for code in codes for found in SETTING.findall(code)}
 
 
 @pytest.mark.parametrize(
@@ -105,8 +118,3 @@ def complaints(words: list[str]) -> Iterator[str]:
         for word in words
         if word.startswith("-") and word != "-" and word.partition("=")[0] not in options | {"--help"}
     )
-
-
-def anchor(heading: str) -> str:
-    """Return a heading's anchor as GitHub makes it."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

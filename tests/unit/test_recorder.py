@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+import orjson
 import pytest
 import structlog
 
@@ -15,6 +16,7 @@ from pipeline.ports import IndexDescription, KnowledgeSearchPort
 from pipeline.testing.in_memory import InMemorySearch
 from streams.kafka.records import ConsumedRecord, ProducedRecord
 from streams.recordings.recording import RecordedIndex, Recording, decode_recording
+from streams.replay.capture import _request_line
 from streams.settings.model import EmbeddingSettings, SearchSettings, Settings
 from streams.stage.answering import Answer
 from streams.stage.recorder import Recorder, is_sampled, recorded_index, requested
@@ -187,6 +189,14 @@ def test_request_alone_has_no_paths_and_no_result() -> None:
     assert recording.request == json.loads(asked.value or b"")
     assert (recording.paths, recording.limits, recording.budget, recording.result) == (None,) * 4
     assert requested(consumed(b"\xff"), "r-1").raw == b"\xff"
+
+
+def test_deeply_nested_request_is_recorded_alone() -> None:
+    """What orjson reads, but neither writes nor does Python's own JSON, stands in the line as it was sent."""
+    value = b'{"request_id":"r-1","hints":%b}' % (b"[" * 900 + b"]" * 900)
+    line = _request_line(consumed(value))
+    assert value in line
+    assert decode_recording(line).request == orjson.loads(value)
 
 
 class Described(InMemorySearch):

@@ -125,7 +125,7 @@ def test_last_line_needs_no_end(tmp_path: Path) -> None:
     ("line", "why"),
     [
         (b"hello", "is not JSON"),
-        (b"", "is not JSON"),
+        (b"[]", "is a JSON array: a file of recordings has a JSON object on each line"),
         (b'{"v": 2}', "is of version 2, this lookup-stage reads version 1"),
         (b'{"request_id": "r-1"}', "is not a recording: it has no field v"),
     ],
@@ -135,6 +135,32 @@ def test_line_that_is_no_recording_is_named(tmp_path: Path, suffix: str, line: b
     """File, line and what is wrong stand in one line; what comes after is not read."""
     path = written(tmp_path / f"file{suffix}", [*lines(3), line, *lines(3)])
     assert ids(path) == (["r-0", "r-1", "r-2"], f"{path}: line 4: {why}")
+
+
+@SUFFIXES
+def test_blank_lines_a_byte_order_mark_and_carriage_returns_are_no_content(
+    tmp_path: Path, suffix: str
+) -> None:
+    """Editors and shells leave them; lines keep their numbers."""
+    first, second, third = lines(3)
+    content = [b"\xef\xbb\xbf" + first + b"\r", b"", b" \t\r", second, third, b""]
+    path = written(tmp_path / f"file{suffix}", content)
+    assert [(each.number, each.line) for each in read_recordings(path)] == [
+        (1, first),
+        (4, second),
+        (5, third),
+    ]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["no end", "end"])
+@pytest.mark.parametrize("space", [b"", b" "], ids=["", "space"])
+def test_json_array_is_named_for_what_it_is(tmp_path: Path, space: bytes, end: bytes) -> None:
+    """Many tools write one where JSON Lines are wanted, on one line or on several."""
+    path = tmp_path / "file.jsonl"
+    why = "line 1: is a JSON array: a file of recordings has a JSON object on each line"
+    for separator in (b",", b",\n"):
+        path.write_bytes(space + b"[" + separator.join(lines(2)) + b"]" + end)
+        assert ids(path) == ([], f"{path}: {why}")
 
 
 def test_file_that_is_not_compressed_as_its_name_says(tmp_path: Path) -> None:
@@ -171,6 +197,21 @@ def test_files_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
         list(read_recordings(path))
     with pytest.raises(ConfigurationError, match="cannot be written: No such file"), writing_recordings(path):
         pass
+
+
+@SUFFIXES
+def test_failure_leaves_the_recordings_that_were_there(tmp_path: Path, suffix: str) -> None:
+    """A file of yesterday is not lost to a command of today."""
+    path = written(tmp_path / f"file{suffix}", lines(2))
+
+    def failing() -> Iterator[bytes]:
+        yield from lines(1)
+        raise LookupStageError("the broker is gone")
+
+    with pytest.raises(LookupStageError, match="the broker is gone"):
+        written(path, failing())
+    assert ids(path) == (["r-0", "r-1"], "")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @SUFFIXES

@@ -297,7 +297,7 @@ def test_requests_alone_are_replayed_live(tmp_path: Path, replay_live: Callable[
     alone = replace(recordings(1)[0], paths=None, limits=None, budget=None, result=None)
     source = written(tmp_path / "in.jsonl", [encode_recording(alone)])
     assert replay_live(source, "-o", tmp_path / "out.jsonl").stderr == "1 requests replayed\n"
-    frozen = replay_live(source, "-o", tmp_path / "out.jsonl", "--frozen")
+    frozen = replay_live(source, "-o", tmp_path / "other.jsonl", "--frozen")
     assert (frozen.code, frozen.stderr) == (
         2,
         f"lookup-stage: {source}: line 1: has no hits, its request alone was recorded: use --live\n",

@@ -22,7 +22,7 @@ from streams.settings.model import TopicSettings
 from streams.stage.answering import Answerer
 from streams.stage.recorder import Recorder
 from streams.stage.stage import LookupStage, StagePolicy
-from streams.wire.dead_letters import TooManyDeadLetters
+from streams.wire.dead_letters import LEFT_OUT_BYTES, TooManyDeadLetters
 from streams.wire.request_rules import RequestRules
 from tests.builders import FakeSearch, Hanging, SearchReply, answering, budget, hit, limits, raising
 from tests.support.loops import nothing_goes_wrong_unseen, quiet
@@ -55,8 +55,9 @@ class FakePublisher:
 
     def check_size(self, record: ProducedRecord) -> None:
         """Refuse a record with a value that is too large for its topic."""
-        if len(record.value or b"") > self.max_bytes.get(record.topic, 1_000_000):
-            raise RecordTooLarge(f"too large for {record.topic}")
+        excess = len(record.value or b"") - self.max_bytes.get(record.topic, 1_000_000)
+        if excess > 0:
+            raise RecordTooLarge(f"too large for {record.topic}", excess_bytes=excess)
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
         """Wait for the confirmation."""
@@ -353,10 +354,24 @@ async def test_recording_tells_of_the_result_that_was_published() -> None:
     assert (recording.result, recording.paths) == (json.loads(result.value or b""), ())
 
 
-async def test_too_large_dead_letter_without_a_result_fails_the_stage() -> None:
+async def test_too_large_dead_letter_without_a_result_is_shortened() -> None:
+    """A compressed record may be larger than the dead-letter topic takes: it stops no others."""
+    harness = Harness()
+    harness.publisher.max_bytes[DEAD] = 1_000
+    rubbish = NOT_JSON * 200
+    await harness.take(0, rubbish)
+    await quiet()
+    ((letter,),) = harness.publisher.published
+    headers = dict(letter.headers)
+    assert letter.value == rubbish[: 1_000 - LEFT_OUT_BYTES]
+    assert headers["lookup.errors.value.bytes"] == b"1600"
+    assert (harness.acknowledged, harness.failure) == ([(0, 0)], None)
+
+
+async def test_too_large_dead_letter_that_no_shortening_helps_fails_the_stage() -> None:
     """What can be neither answered nor kept is not passed over."""
     harness = Harness()
-    harness.publisher.max_bytes[DEAD] = 100
+    harness.publisher.max_bytes[DEAD] = -1
     await harness.take(0, NOT_JSON * 20)
     await quiet()
     assert isinstance(harness.failure, RecordTooLarge)

@@ -61,7 +61,7 @@ class MemoryPublisher:
     def check_size(self, record: ProducedRecord) -> None:
         """Refuse a record with too many bytes of headers."""
         if sum(len(value or b"") for _name, value in record.headers) > self.max_bytes:
-            raise RecordTooLarge("too large")
+            raise RecordTooLarge("too large", excess_bytes=1)
 
     async def publish(self, records: Sequence[ProducedRecord]) -> None:
         """Confirm at once."""
@@ -250,6 +250,16 @@ async def test_tracestate_is_kept() -> None:
     assert traced.publisher.headers()["tracestate"] == b"vendor=1"
     names = [name for name, _value in traced.publisher.published[0].headers]
     assert sorted(names) == sorted({*names})
+
+
+async def test_tracestate_in_several_headers_is_one_list() -> None:
+    """It may come in pieces, which go on together and in order."""
+    traced = Traced()
+    _producer, ((_name, traceparent),) = traced.produced()
+    pieces = (("tracestate", b"a=1,b=2"), ("tracestate", b""), ("tracestate", b"c=3"))
+    await traced.ask("q", headers=(*pieces, ("traceparent", traceparent)))
+    (record,) = traced.publisher.published
+    assert [value for name, value in record.headers if name == "tracestate"] == [b"a=1,b=2,c=3"]
 
 
 async def test_trace_that_cannot_be_read_is_replaced() -> None:

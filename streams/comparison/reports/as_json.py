@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import orjson
 
@@ -13,10 +13,20 @@ from streams.comparison.findings import findings
 from streams.comparison.thresholds import Check
 
 
+class Destination(Protocol):
+    """What the report is written to."""
+
+    def write(self, content: bytes, /) -> int:
+        """Take bytes."""
+
+    def flush(self) -> None:
+        """Hand over what is buffered."""
+
+
 class JsonReport:
     """Writes `{"requests": […], "summary": {…}}`, a request a line; nothing before the first is known."""
 
-    def __init__(self, output: BinaryIO) -> None:
+    def __init__(self, output: Destination) -> None:
         """Initialize with where to write."""
         self._output = output
         self._separator = b'{"requests": [\n'

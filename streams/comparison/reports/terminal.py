@@ -19,11 +19,15 @@ from streams.output.printable import printable
 
 MAX_SHOWN_REQUESTS = 10
 MAX_ID_CHARS = 40
+MIN_NAME_CHARS = 12
+"""Of the first column of a table; in less its words are broken."""
+
+_GAP = "  "
+_WHY = "why"
 
 
-def print_comparison(comparison: Comparison, checks: Sequence[Check], console: Console | None = None) -> None:
+def print_comparison(comparison: Comparison, checks: Sequence[Check], console: Console) -> None:
     """Print what was found, the overlaps, the worst requests and the checks."""
-    console = console or Console()
     totals = comparison.totals
     console.print(Text(printable(f"{comparison.base} → {comparison.candidate}"), style="bold"))
     console.print(
@@ -34,31 +38,48 @@ def print_comparison(comparison: Comparison, checks: Sequence[Check], console: C
         highlight=False,
     )
     if totals.compared:
-        console.print(_overlaps(comparison), Text(), sep="\n")
+        _print_overlaps(comparison, console)
     if comparison.relevance is not None and comparison.relevance.measures:
         _print_relevance(comparison.relevance, console)
     for finding in findings(comparison):
         console.print(Text(f"• {printable(finding)}"))
     if comparison.worst:
-        console.print(Text(), _worst(comparison.worst), sep="\n")
+        console.print()
+        _print_worst(comparison.worst, console)
     for one in checks:
         console.print(_check(one))
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def _print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows as a table, or below each other on a terminal that is too narrow for their figures."""
+    figures = sum(len(column) + len(_GAP) for column in columns[1:])
+    if MIN_NAME_CHARS + figures > console.width:
+        for name, *values in rows:
+            console.print(Text(name))
+            for column, value in zip(columns[1:], values, strict=True):
+                console.print(Text(f"  {column} {value}"))
+    else:
+        console.print(_table(columns, rows))
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="dim")
     table.add_column(columns[0], overflow="fold")
     for column in columns[1:]:
-        table.add_column(column, justify="right")
+        if column == _WHY:
+            table.add_column(column)
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 
-def _overlaps(comparison: Comparison) -> Table:
-    table = _table("overlap", f"Jaccard@{comparison.depth}", "RBO", "same top 1")
+def _print_overlaps(comparison: Comparison, console: Console) -> None:
     levels = {"by evidence": comparison.totals.chunks, "by document": comparison.totals.documents}
-    for name, overlap in levels.items():
-        table.add_row(name, *map(share, _figures(overlap)))
-    return table
+    rows = [[name, *map(share, _figures(overlap))] for name, overlap in levels.items()]
+    _print_table(console, ["overlap", f"Jaccard@{comparison.depth}", "RBO", "same top 1"], rows)
+    console.print()
 
 
 def _figures(overlap: MeanOverlap) -> tuple[float | None, ...]:
@@ -66,9 +87,8 @@ def _figures(overlap: MeanOverlap) -> tuple[float | None, ...]:
 
 
 def _print_relevance(relevance: Relevance, console: Console) -> None:
-    table = _table("relevance", "base", "candidate", "difference", "better", "worse", "p")
-    for one in relevance.measures:
-        table.add_row(
+    rows = [
+        [
             one.name,
             share(one.base),
             share(one.candidate),
@@ -76,8 +96,10 @@ def _print_relevance(relevance: Relevance, console: Console) -> None:
             f"{one.better:,}",
             f"{one.worse:,}",
             "-" if one.p_value is None else f"{one.p_value:.3g}",
-        )
-    console.print(table)
+        ]
+        for one in relevance.measures
+    ]
+    _print_table(console, ["relevance", "base", "candidate", "difference", "better", "worse", "p"], rows)
     console.print(
         f"(judged by {relevance.level}; {relevance.requests:,} requests, {relevance.missing:,} judged ones"
         " not compared; p of a paired t-test)\n",
@@ -86,21 +108,20 @@ def _print_relevance(relevance: Relevance, console: Console) -> None:
     )
 
 
-def _worst(worst: Sequence[Difference]) -> Table:
-    table = _table("worst requests", "change", "Jaccard", "RBO", "lost", "new")
-    table.add_column("why")
-    for difference in worst[:MAX_SHOWN_REQUESTS]:
-        overlap = difference.chunks
-        table.add_row(
-            Text(_short(printable(difference.base.request_id))),
+def _print_worst(worst: Sequence[Difference], console: Console) -> None:
+    rows = [
+        [
+            _short(printable(difference.base.request_id)),
             difference.change,
-            share(None if overlap is None else overlap.jaccard),
-            share(None if overlap is None else overlap.rbo),
+            share(None if difference.chunks is None else difference.chunks.jaccard),
+            share(None if difference.chunks is None else difference.chunks.rbo),
             str(len(difference.lost)),
             str(len(difference.new)),
-            Text(why(difference)),
-        )
-    return table
+            why(difference),
+        ]
+        for difference in worst[:MAX_SHOWN_REQUESTS]
+    ]
+    _print_table(console, ["worst requests", "change", "Jaccard", "RBO", "lost", "new", _WHY], rows)
 
 
 def _short(request_id: str) -> str:
